@@ -1,0 +1,57 @@
+# One command for each thing a person does here. `make help` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SHELL := /bin/sh
+
+.PHONY: help run test check bench cover lock docs clean
+
+help:
+	@echo "make run            the daemon on a sample repository, ends by itself (REPO=path: on yours, until Ctrl-C)"
+	@echo "make test           the whole test suite"
+	@echo "make check          formatting, lint, strict types, import arrows, the documents' commands"
+	@echo "make bench          figures, one JSON line each"
+	@echo "make cover          branch coverage"
+	@echo "make docs           the generated pages"
+	@echo "make lock           renew constraints.txt"
+
+# The stamp depends on what is installed, so that a changed lock file installs anew.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "cueloopd needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv "$(VENV)"
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch "$(READY)"
+
+run: $(READY)
+	@"$(BIN)/python" -m cueloop_client.demo $(if $(REPO),--repo "$(REPO)")
+
+test: $(READY)
+	"$(BIN)/python" -m pytest
+
+check: $(READY)
+	"$(BIN)/ruff" format --check .
+	"$(BIN)/ruff" check .
+	"$(BIN)/mypy"
+	"$(BIN)/python" -m cueloop_protocol.reference --check docs/protocol.md
+	"$(BIN)/python" -m pytest -q tests/test_imports.py tests/test_documents.py
+
+bench: $(READY)
+	"$(BIN)/python" -m bench
+
+cover: $(READY)
+	"$(BIN)/python" -m coverage erase
+	"$(BIN)/python" -m coverage run -m pytest -q
+	"$(BIN)/python" -m coverage report --skip-covered --show-missing
+
+docs: $(READY)
+	"$(BIN)/python" -m cueloop_protocol.reference > docs/protocol.md
+
+lock: $(READY)
+	"$(BIN)/python" -m pip install --quiet pip-tools
+	"$(BIN)/python" -m piptools compile -q --extra dev --extra test --generate-hashes --allow-unsafe --no-emit-index-url \
+	  --no-emit-trusted-host --strip-extras --no-header --no-annotate -o constraints.txt pyproject.toml
+
+clean:
+	rm -rf "$(VENV)" .mypy_cache .ruff_cache .pytest_cache .coverage

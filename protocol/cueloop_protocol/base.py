@@ -1,0 +1,94 @@
+"""What every wire shape has in common: strictness on the way in, and "absent is absent" on the way out.
+
+A field that may be left out is written `name: Maybe[str] = None`; it is omitted from every dump while it is None. A field that is
+always printed and may be `null` is written `name: str | None`, without a default. So the model alone says which is which, and no
+caller has to choose a dump option.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import PydanticCustomError, to_json
+
+T = TypeVar("T")
+
+
+class Wire(BaseModel):
+    """Base of all wire shapes: frozen, no unknown keys, no conversions (`true` is not 1, `2.0` is not 2, `"1"` is not 1).
+
+    Built when first used, so that importing a module of models costs little.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        defer_build=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        allow_inf_nan=False,
+    )
+
+
+class OpenWire(Wire):
+    """Like `Wire`, but keys it does not know are dropped: what a client reads from a daemon that may be newer."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _is_absent(value: object) -> bool:
+    return value is None
+
+
+def _exact_integer(value: object) -> object:
+    if type(value) is not int:
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+Maybe = Annotated[T | None, Field(exclude_if=_is_absent)]
+"""May be left out; use it with the default None. `null` on the way in means the same as leaving it out."""
+
+Items = Annotated[tuple[T, ...], Field(strict=False)]
+"""A JSON array, kept as a tuple. The items are as strict as the model."""
+
+Exactly = Annotated[T, BeforeValidator(_exact_integer)]
+"""`Exactly[Literal[1]]`: a document version. A bare literal would let `true` and `1.0` pass, because they equal 1."""
+
+JsonObject = dict[str, JsonValue]
+"""A JSON object that is passed through: nothing here looks inside."""
+
+
+def dump(model: BaseModel) -> dict[str, Any]:
+    """The model as plain JSON values, in field order, absent fields left out."""
+    return model.model_dump(mode="json")
+
+
+def to_json_bytes(model: BaseModel, *, indent: int | None = None) -> bytes:
+    """The model as UTF-8 JSON, in field order, absent fields left out; compact unless `indent` is given."""
+    return to_json(model, indent=indent)
+
+
+def problems(error: ValidationError) -> list[dict[str, str]]:
+    """What is wrong with a document: `[{"path": "answer.choice", "message": "…"}]`, in the order of the model's fields.
+
+    A path is dotted, with list positions in brackets, and empty for the whole document. The messages never repeat the value,
+    which may be a secret.
+    """
+    return [
+        {"path": path_text(item["loc"]), "message": item["msg"]} for item in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def path_text(location: tuple[int | str, ...]) -> str:
+    """`("answer", "choices", 0)` → `answer.choices[0]`."""
+    text = ""
+    for step in location:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text

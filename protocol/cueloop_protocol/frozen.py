@@ -15,8 +15,8 @@ else:
 class Frozen:
     """Base of immutable records: the annotated fields in order, compared and hashed by value, type checked like a dataclass.
 
-    A field's default is the class attribute of its name. Assigning to a field raises AttributeError, a missing or surplus argument
-    TypeError.
+    A field's default is the class attribute of its name. Assigning to a field raises AttributeError, a missing or surplus
+    argument TypeError.
     """
 
     def __init__(self, *values: object, **named: object) -> None:

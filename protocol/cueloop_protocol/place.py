@@ -1,7 +1,7 @@
 """Where the daemon of a repository is found (design section 4, "Place"). Standard library only.
 
 The socket is in a folder named by a hash of the root's real path, so its length does not depend on the repository's. The locator
-in the repository wins over the computed place, but it is repository content: it is believed only after the checks of `read_locator`.
+in the repository wins over the computed place, but it is repository content: believed only after the checks of `read_locator`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ LOCATOR_LIMIT = 16 * 1024
 
 
 class PlaceError(Exception):
-    """A folder that must be ours alone is not, or cannot be made; `str()` is one plain sentence, `remedy` another."""
+    """A place that must be ours alone is not, or cannot be made; `str()` is one plain sentence, `remedy` another.
 
-    def __init__(self, message: str, remedy: str) -> None:
+    `number` is the system's error number where there is one.
+    """
+
+    def __init__(self, message: str, remedy: str, number: int | None = None) -> None:
         super().__init__(message)
         self.remedy = remedy
+        self.number = number
 
 
 class Locator(Frozen):
@@ -114,7 +118,9 @@ def ensure_private_folder(folder: str, uid: int) -> None:
         pass
     except OSError as exc:
         raise PlaceError(
-            f"the folder {shown(folder)} cannot be created: {exc.strerror}", "free space there, or make its parent writable"
+            f"the folder {shown(folder)} cannot be created: {exc.strerror}",
+            "free space there, or make its parent writable",
+            exc.errno,
         ) from exc
     else:
         os.chmod(folder, 0o700)  # a umask may have taken bits from ourselves; it can never have added any
@@ -127,7 +133,9 @@ def check_private_folder(folder: str, uid: int) -> None:
     try:
         status = os.lstat(folder)
     except OSError as exc:
-        raise PlaceError(f"the folder {name} cannot be looked at: {exc.strerror}", "check the permissions of its parent") from exc
+        raise PlaceError(
+            f"the folder {name} cannot be looked at: {exc.strerror}", "check the permissions of its parent", exc.errno
+        ) from exc
     if not stat.S_ISDIR(status.st_mode):
         raise PlaceError(f"{name} is not a folder", f"remove it: rm {name}")
     if status.st_uid != uid:

@@ -1,0 +1,166 @@
+"""Who owns a repository: two locks held for life (design section 4, "Exactly one daemon"). Standard library only.
+
+The lock in the repository does not depend on anybody's environment; the one in `/tmp` outlives a deleted cache folder and decides
+where the repository's file system cannot lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+
+from cueloop_protocol.frozen import Frozen
+from cueloop_protocol.place import FOLDER, PlaceError, ensure_private_folder, local_folder, local_lock_path
+from cueloop_protocol.roots import Root, open_folder, shown
+
+from cueloop_daemon.store.lockfile import HeldBy, LockFile, take_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cueloop_daemon.store.lockfile import Flock
+
+LOCK = "lock"
+DEADLINE = 5.0
+"""Seconds that a lock call may hang (a lost file server) before it counts as unsupported."""
+
+
+class AlreadyOwned(Frozen):
+    """Another daemon owns the repository. `pid` is what it wrote for people, None if it has not yet; `lock` the file it holds."""
+
+    pid: int | None
+    lock: str
+
+
+class Ownership:
+    """Both locks, held until `release` or the end of the process.
+
+    `degraded` is one sentence for people where only one of the two files can be locked, else None.
+    """
+
+    def __init__(self, root: Root, inner: LockFile, local: LockFile) -> None:
+        self._root = root
+        self._root_id = _folder_id(root)
+        self._locks: tuple[LockFile, ...] = (inner, local)
+        broken = next((lock for lock in self._locks if not lock.locks), None)
+        self.degraded = f"{shown(broken.path)} cannot be locked there; the other lock decides alone" if broken else None
+        for lock in self._locks:
+            lock.sign()
+
+    @classmethod
+    def acquire(cls, root: Root, uid: int, *, flock: Flock = fcntl.flock, deadline: float = DEADLINE) -> Ownership | AlreadyOwned:
+        """Take both locks, or say who has them. Waits for no lock, and for a lock call that hangs at most `deadline` seconds.
+
+        Creates `.cueloop/cache/cueloopd/` where `.cueloop` exists. Raises PlaceError: a folder is unusable, nothing can be locked.
+        """
+        ensure_private_folder(local_folder(uid), uid)
+        with contextlib.ExitStack() as undo:
+            # The local one first: while it is held, nothing is created in the repository.
+            local = take_lock(local_lock_path(root, uid), flock, deadline)
+            if isinstance(local, HeldBy):
+                return AlreadyOwned(local.pid, local.path)
+            undo.callback(local.close)
+            ensure_folder(root, uid)
+            inner = take_lock(root.join(FOLDER, LOCK), flock, deadline)
+            if isinstance(inner, HeldBy):
+                return AlreadyOwned(inner.pid, inner.path)
+            undo.callback(inner.close)
+            for lock in (inner, local):
+                if (signer := lock.live_signer()) is not None:
+                    return AlreadyOwned(signer, shown(lock.path))
+            if not inner.locks and not local.locks:
+                raise PlaceError(
+                    "neither the repository nor /tmp lets files be locked", "put one of them on a local disk", errno.ENOLCK
+                )
+            ownership = cls(root, inner, local)
+            undo.pop_all()
+            return ownership
+
+    def still_ours(self) -> bool:
+        """Whether both lock files, and the root itself, are still the ones that were taken; to be asked before each write."""
+        if not self._locks or not all(lock.is_in_place() for lock in self._locks):
+            return False
+        try:
+            return _folder_id(self._root) == self._root_id
+        except OSError:
+            return False
+
+    def freshen(self) -> None:
+        """Make the local lock look used, so that cleaners of `/tmp` leave it alone; once a day is enough."""
+        for lock in self._locks[1:]:
+            for path in (lock.path, os.path.dirname(lock.path)):
+                with contextlib.suppress(OSError):
+                    os.utime(path)
+
+    def release(self) -> None:
+        """Let both locks go. Safe to call again."""
+        locks, self._locks = self._locks, ()
+        for lock in locks:
+            lock.unsign()
+            lock.close()
+
+
+def ensure_folder(root: Root, uid: int) -> str:
+    """Make `.cueloop/cache/cueloopd/` (0700, ours, no link; a `.gitignore` of `*` first) and return its path for system calls.
+
+    Never creates `.cueloop` itself. Raises PlaceError, whose `number` is the system's error number where there is one.
+    """
+    folder = root.join(FOLDER)
+    name = f"{shown(root.path)}/{FOLDER}"
+    if not os.path.isdir(root.join(".cueloop")):
+        raise PlaceError(f"{shown(root.path)} has no .cueloop folder", "create one with: cueloop init", errno.ENOENT)
+    try:
+        _make(os.path.dirname(folder), 0o777)
+        _make(folder, 0o700)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as exc:
+        raise _unusable(name, exc) from exc
+    try:
+        _make_private(fd, name, uid)
+    except OSError as exc:
+        raise _unusable(name, exc) from exc
+    finally:
+        os.close(fd)
+    return folder
+
+
+def _make(folder: str, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, mode)
+
+
+def _make_private(folder: int, name: str, uid: int) -> None:
+    status = os.fstat(folder)
+    if status.st_uid != uid:
+        raise PlaceError(
+            f"{name} belongs to another user (uid {status.st_uid})", "run as that user, or remove the folder", errno.EPERM
+        )
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        os.fchmod(folder, 0o700)
+    fd = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        if os.fstat(fd).st_size == 0:
+            os.pwrite(fd, b"*\n", 0)
+    finally:
+        os.close(fd)
+
+
+def _unusable(name: str, exc: OSError) -> PlaceError:
+    full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free some space" if full else "check the permissions, and that each part of the path is a folder and no link"
+    return PlaceError(f"{name} cannot be used: {exc.strerror}", remedy, exc.errno)
+
+
+def _folder_id(root: Root) -> tuple[int, int]:
+    """Device and inode of what is at the root's path now; `base` may be a descriptor, which a removed root still has."""
+    if root.base == root.path:
+        status = os.stat(root.path)
+    else:
+        fd = open_folder(root.path)
+        try:
+            status = os.fstat(fd)
+        finally:
+            os.close(fd)
+    return status.st_dev, status.st_ino

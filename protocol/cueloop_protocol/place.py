@@ -31,13 +31,14 @@ LOCATOR_LIMIT = 16 * 1024
 
 
 class PlaceError(Exception):
-    """A place that must be ours alone is not, or cannot be made; `str()` is one plain sentence, `remedy` another.
+    """A place that must be ours alone is not, or cannot be made; `message` is one plain sentence, `remedy` another.
 
     `number` is the system's error number where there is one.
     """
 
     def __init__(self, message: str, remedy: str, number: int | None = None) -> None:
         super().__init__(message)
+        self.message = message
         self.remedy = remedy
         self.number = number
 

@@ -10,9 +10,9 @@ import contextlib
 import errno
 import fcntl
 import os
-import stat
 
 from cueloop_protocol.frozen import Frozen
+from cueloop_protocol.identity import process_start_time
 from cueloop_protocol.place import FOLDER, PlaceError, ensure_private_folder, local_folder, local_lock_path
 from cueloop_protocol.roots import Root, open_folder, shown
 
@@ -53,7 +53,8 @@ class Ownership:
     def acquire(cls, root: Root, uid: int, *, flock: Flock = fcntl.flock, deadline: float = DEADLINE) -> Ownership | AlreadyOwned:
         """Take both locks, or say who has them. Waits for no lock, and for a lock call that hangs at most `deadline` seconds.
 
-        Creates `.cueloop/cache/cueloopd/` where `.cueloop` exists. Raises PlaceError: a folder is unusable, nothing can be locked.
+        Creates `.cueloop/cache/cueloopd/` where `.cueloop` exists. Raises PlaceError for a place that is not ours alone or cannot be
+        locked, and `store.not_writable.NotWritable` where our folder in the repository cannot be made.
         """
         ensure_private_folder(local_folder(uid), uid)
         with contextlib.ExitStack() as undo:
@@ -62,7 +63,12 @@ class Ownership:
             if isinstance(local, HeldBy):
                 return AlreadyOwned(local.pid, local.path)
             undo.callback(local.close)
-            ensure_folder(root, uid)
+            # Imported only by the winner: one that lost the race leaves in the time of a bare interpreter.
+            from cueloop_daemon.store.atomic import Author
+            from cueloop_daemon.store.folder import ensure_folder
+
+            pid = os.getpid()
+            ensure_folder(root, uid, Author(pid, process_start_time(pid) or ""))
             inner = take_lock(root.join(FOLDER, LOCK), flock, deadline)
             if isinstance(inner, HeldBy):
                 return AlreadyOwned(inner.pid, inner.path)
@@ -100,57 +106,6 @@ class Ownership:
         for lock in locks:
             lock.unsign()
             lock.close()
-
-
-def ensure_folder(root: Root, uid: int) -> str:
-    """Make `.cueloop/cache/cueloopd/` (0700, ours, no link; a `.gitignore` of `*` first) and return its path for system calls.
-
-    Never creates `.cueloop` itself. Raises PlaceError, whose `number` is the system's error number where there is one.
-    """
-    folder = root.join(FOLDER)
-    name = f"{shown(root.path)}/{FOLDER}"
-    if not os.path.isdir(root.join(".cueloop")):
-        raise PlaceError(f"{shown(root.path)} has no .cueloop folder", "create one with: cueloop init", errno.ENOENT)
-    try:
-        _make(os.path.dirname(folder), 0o777)
-        _make(folder, 0o700)
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as exc:
-        raise _unusable(name, exc) from exc
-    try:
-        _make_private(fd, name, uid)
-    except OSError as exc:
-        raise _unusable(name, exc) from exc
-    finally:
-        os.close(fd)
-    return folder
-
-
-def _make(folder: str, mode: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, mode)
-
-
-def _make_private(folder: int, name: str, uid: int) -> None:
-    status = os.fstat(folder)
-    if status.st_uid != uid:
-        raise PlaceError(
-            f"{name} belongs to another user (uid {status.st_uid})", "run as that user, or remove the folder", errno.EPERM
-        )
-    if stat.S_IMODE(status.st_mode) != 0o700:
-        os.fchmod(folder, 0o700)
-    fd = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        if os.fstat(fd).st_size == 0:
-            os.pwrite(fd, b"*\n", 0)
-    finally:
-        os.close(fd)
-
-
-def _unusable(name: str, exc: OSError) -> PlaceError:
-    full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = "free some space" if full else "check the permissions, and that each part of the path is a folder and no link"
-    return PlaceError(f"{name} cannot be used: {exc.strerror}", remedy, exc.errno)
 
 
 def _folder_id(root: Root) -> tuple[int, int]:

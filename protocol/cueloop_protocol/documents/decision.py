@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from cueloop_protocol.base import Maybe, Wire
 
 Status = Literal["resuming_same_session", "falling_back_to_fresh_invocation", "refusing_to_resume"]
 """Closed: an unknown word silently clears the app's card."""
@@ -29,21 +29,12 @@ Reason = Literal[
 ]
 
 
-class Decision(BaseModel):
+class Decision(Wire):
     """One decision. `task_id` is absent, never null, where the decision names no task; `message` is one line for people."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     status: Status
     scope: Scope
     reason: Reason
-    task_id: str | None = None
+    task_id: Maybe[str] = None
     message: str
     detail: str
-
-    @model_serializer(mode="wrap")
-    def _without_null(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        fields: dict[str, object] = handler(self)
-        if self.task_id is None:
-            fields.pop("task_id", None)
-        return fields

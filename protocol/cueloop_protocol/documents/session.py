@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
+
+from cueloop_protocol.base import Exactly, Maybe, OpenWire, Wire, to_json_bytes
 
 SESSION_VERSION: Final = 1
 RUNNERS: Final = ("claude", "codex", "opencode", "gemini", "cursor", "kimi", "pi")
@@ -21,32 +22,28 @@ def runner_name(text: str) -> str:
     return lower if lower in RUNNERS else trimmed
 
 
-RunnerName = Annotated[str, AfterValidator(runner_name), StringConstraints(pattern=r"\S")]
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]
+RunnerName = Annotated[NonBlank, AfterValidator(runner_name)]
 Byte = Annotated[int, Field(ge=0, le=255)]
 Word = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
-class PhaseSettings(BaseModel):
+class PhaseSettings(OpenWire):
     """What a phase ran with, for display only. Keys that are not known here are read over, and not kept."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     runner: RunnerName
     model: str
-    reasoning_effort: Effort | None = None
+    reasoning_effort: Maybe[Effort] = None
 
 
-class Session(BaseModel):
+class Session(Wire):
     """A saved session of the one version we know. Strict: `true` is not 1, `2.0` is not 2, an unknown key is an error.
 
     The time stamps are kept as they were written; whether one can be read is a matter of the session's age, not of its
     form (contract section 9, row 2). `task_id` is kept as written and compared trimmed.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    version: Literal[1]
+    version: Exactly[Literal[1]]
     session_id: NonBlank
     task_id: NonBlank
     run_started_at: str
@@ -58,13 +55,12 @@ class Session(BaseModel):
     model: str
     tasks_completed_in_loop: Word
     max_tasks: Word
-    git_head_commit: str | None = None
-    phase1_settings: PhaseSettings | None = None
-    phase2_settings: PhaseSettings | None = None
-    phase3_settings: PhaseSettings | None = None
+    git_head_commit: Maybe[str] = None
+    phase1_settings: Maybe[PhaseSettings] = None
+    phase2_settings: Maybe[PhaseSettings] = None
+    phase3_settings: Maybe[PhaseSettings] = None
 
 
 def session_json(session: Session) -> bytes:
     """The bytes of a session file: strict JSON, two-space indent, the contract's order of keys, no nulls, a final newline."""
-    fields = session.model_dump(mode="json", exclude_none=True)
-    return (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode()
+    return to_json_bytes(session, indent=2) + b"\n"

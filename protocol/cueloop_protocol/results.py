@@ -1,0 +1,303 @@
+"""The results of every method. What is not there is left out, never null, except inside documents that say otherwise.
+
+`revision` counts the states of the repository that this daemon has seen; an answer with a lower one is older. `observed_at` is the
+UTC time at which the files were looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from cueloop_protocol.base import Items, JsonObject, Maybe, Wire
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.error import ErrorDocument
+from cueloop_protocol.documents.overview import OverviewDocument, RunnabilitySummary
+from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument
+from cueloop_protocol.documents.session import Session
+from cueloop_protocol.documents.summary import Summary
+from cueloop_protocol.shapes import ActiveRunState, Choice, Count, CursorText, Mode, Question, QueueLockState, RunState
+
+
+class Nothing(Wire):
+    """Done; there is nothing to say."""
+
+
+class Observed(Wire):
+    """When and of which state the answer is."""
+
+    revision: Count
+    observed_at: str
+
+
+class Standing(Observed):
+    """What stands beside a document: what else is true of the repository at that moment."""
+
+    session_etag: Maybe[str] = None
+    active_run: Maybe[ActiveRunState] = None
+    queue_lock: Maybe[QueueLockState] = None
+    dirty_checked_at: Maybe[str] = None
+    settling: bool
+
+
+class HelloResult(Observed):
+    """Who the daemon is. `protocol` is the version both sides now speak; `capabilities` may hold words a client does not know."""
+
+    protocol: Annotated[int, Field(ge=1)]
+    daemon_version: str
+    instance: str
+    pid: int
+    repo_root: str
+    paths: DocumentPaths
+    documents: dict[str, int]
+    capabilities: Items[str]
+    active_run: Maybe[ActiveRunState] = None
+
+
+class ResolveResult(Standing):
+    """The config-resolve document, version 5."""
+
+    document: ResolveDocument
+
+
+class OverviewResult(Standing):
+    """The workspace overview, version 1: queue and configuration of one moment."""
+
+    document: OverviewDocument
+
+
+SessionState = Literal["missing", "loaded", "corrupt", "too_large", "too_new", "unreadable"]
+_FIELDS_OF: dict[SessionState, frozenset[str]] = {
+    "missing": frozenset(),
+    "loaded": frozenset({"session", "etag"}),
+    "corrupt": frozenset({"etag", "detail"}),
+    "too_large": frozenset({"etag", "detail"}),
+    "too_new": frozenset({"etag", "detail"}),
+    "unreadable": frozenset({"detail"}),
+}
+
+
+def _printed_session(session: Session) -> dict[str, object]:
+    return session.model_dump(mode="json", exclude_none=True)
+
+
+PrintedSession = Annotated[Session, PlainSerializer(_printed_session), WithJsonSchema({"type": "object", "title": "Session"})]
+"""A session as its file has it: absent fields left out."""
+
+
+class SessionGetResult(Observed):
+    """What the session file is. `etag` names its bytes; `detail` says why it is no session; `age_seconds` is left out if unknown.
+
+    `decision` is what a run with `--resume` would do now.
+    """
+
+    state: SessionState
+    path: str
+    session: Maybe[PrintedSession] = None
+    age_seconds: Maybe[Count] = None
+    etag: Maybe[str] = None
+    detail: Maybe[str] = None
+    decision: Maybe[Decision] = None
+    settling: bool
+
+    @model_validator(mode="after")
+    def _only_what_exists(self) -> SessionGetResult:
+        given = {name for name in ("session", "etag", "detail") if getattr(self, name) is not None}
+        if given != _FIELDS_OF[self.state] or (self.age_seconds is not None and self.state != "loaded"):
+            raise PydanticCustomError("session_state", "session, etag, detail and age_seconds do not fit the state")
+        return self
+
+
+class SessionClearResult(Observed):
+    """The session is abandoned; its bytes are in `history` (a path)."""
+
+    history: str
+    task_id: Maybe[str] = None
+
+
+class PreviewResult(Observed):
+    """The decision, if there is one to make; `choices` where a person may choose, with the etag to answer for."""
+
+    decision: Maybe[Decision] = None
+    choices: Maybe[Items[Choice]] = None
+    session_etag: Maybe[str] = None
+    settling: bool
+
+
+class RunStartResult(Observed):
+    """The run. `cursor` is the one before its first event; `repeated` if the idempotency key had started it before."""
+
+    run_id: str
+    cursor: CursorText
+    repeated: bool
+
+
+class RunAnswerResult(Observed):
+    """The answer that counts; `first` is false if somebody else's came before this one."""
+
+    run_id: str
+    question_id: str
+    choice: str
+    first: bool
+
+
+class RunStopResult(Observed):
+    """The run ends after its current task."""
+
+    run_id: str
+    state: RunState
+
+
+class RunCancelResult(Observed):
+    """The run is over and no process of it is left."""
+
+    run_id: str
+    summary: Summary
+
+
+class RunRecord(Wire):
+    """One run, active or over; a run that is over has `finished_at` and `summary`."""
+
+    run_id: str
+    mode: Mode
+    state: RunState | Literal["finished"]
+    task_id: Maybe[str] = None
+    phase: Maybe[Literal["plan", "implement", "review"]] = None
+    started_at: str
+    finished_at: Maybe[str] = None
+    decision: Maybe[Decision] = None
+    summary: Maybe[Summary] = None
+    error: Maybe[ErrorDocument] = None
+    output_bytes: Count
+    questions: Items[Question]
+
+    @model_validator(mode="after")
+    def _finished_has_summary(self) -> RunRecord:
+        if (self.state == "finished") != (self.finished_at is not None and self.summary is not None):
+            raise PydanticCustomError("run_state", "finished_at and summary are given exactly when the state is finished")
+        return self
+
+
+class RunGetResult(Observed):
+    """One run."""
+
+    run: RunRecord
+
+
+class RunListResult(Observed):
+    """Runs, newest first; `more` if there are older ones."""
+
+    runs: Items[RunRecord]
+    more: bool
+
+
+class RunOutputResult(Observed):
+    """Output from `offset` to `next_offset` of `total` bytes; `complete` when the run is over and this is its end.
+
+    Offsets count bytes. A piece never ends within a character; bytes that are not UTF-8 are shown as U+FFFD.
+    """
+
+    run_id: str
+    offset: Count
+    next_offset: Count
+    total: Count
+    text: str
+    complete: bool
+
+
+class Snapshot(Standing):
+    """All that a subscriber needs to begin with. `error` in place of `document` while the configuration cannot be used."""
+
+    document: Maybe[ResolveDocument] = None
+    error: Maybe[ErrorDocument] = None
+    overview: Maybe[RunnabilitySummary] = None
+    questions: Items[Question]
+
+    @model_validator(mode="after")
+    def _document_or_error(self) -> Snapshot:
+        if (self.document is None) == (self.error is None):
+            raise PydanticCustomError("snapshot_document", "a snapshot has a document or the error that prevents it")
+        return self
+
+
+class SubscribeResult(Wire):
+    """The stream starts after `cursor`; what lies at or before it is in the snapshot."""
+
+    subscription: str
+    cursor: CursorText
+    snapshot: Snapshot
+
+
+class UnsubscribeResult(Wire):
+    """`removed` is false if there was no such subscription on this connection."""
+
+    removed: bool
+
+
+class WatcherStatus(Wire):
+    """How changes are noticed. `degraded`: slower than it should be, for `reason`, which names the remedy."""
+
+    backend: Literal["inotify", "watchfiles", "polling"]
+    degraded: bool
+    reason: Maybe[str] = None
+
+
+class EventLogStatus(Wire):
+    """The event log. `degraded`: events are not kept, for `reason`."""
+
+    epoch: str
+    last_seq: Count
+    bytes: Count
+    degraded: bool
+    reason: Maybe[str] = None
+
+
+class DaemonPaths(Wire):
+    """Where the daemon's own files are."""
+
+    repo_root: str
+    folder: str
+    socket: str
+    log: str
+
+
+class StatusResult(Observed):
+    """The daemon's health. `counters` only grow, and may gain names; sizes are bytes, `uptime_seconds` does not count sleep."""
+
+    pid: int
+    daemon_version: str
+    instance: str
+    protocol: Annotated[int, Field(ge=1)]
+    state: Literal["serving", "draining"]
+    started_at: str
+    uptime_seconds: Annotated[float, Field(ge=0)]
+    connections: Count
+    subscribers: Count
+    snapshots: Count
+    memory_bytes: Count
+    watcher: WatcherStatus
+    events: EventLogStatus
+    paths: DaemonPaths
+    counters: dict[str, Count]
+    active_run: Maybe[ActiveRunState] = None
+
+
+class ShutdownResult(Wire):
+    """The daemon is draining; it is gone when the process `pid` is."""
+
+    pid: int
+    instance: str
+    runs_left: Items[str]
+
+
+class DiscoverResult(Wire):
+    """An OpenRPC document."""
+
+    model_config = ConfigDict(extra="allow")
+
+    openrpc: str
+    info: JsonObject
+    methods: Items[JsonObject]
+    components: JsonObject

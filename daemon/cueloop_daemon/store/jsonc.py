@@ -1,8 +1,8 @@
 """The reader of every file we share: JSON first, then JSON with comments and trailing commas, then, for small files, JSON5.
 
-What it promises (contract, section 3): UTF-8 with or without BOM and nothing else; an empty file is an error; duplicate keys are an
-error that names the key, at any depth and in any spelling; numbers are finite; nesting is bounded; whatever is wrong is a `JsoncError`
-with its place. Values are only `dict`, `list`, `str`, `int`, `float`, `bool` and `None`.
+What it promises (contract, section 3): UTF-8 with or without BOM and nothing else; an empty file is an error; duplicate keys are
+an error that names the key, at any depth and in any spelling; numbers are finite; nesting is bounded; whatever is wrong is a
+`JsoncError` with its place. Values are only `dict`, `list`, `str`, `int`, `float`, `bool` and `None`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 
 import json5 as json5_library
 from pydantic_core import from_json
@@ -26,7 +27,7 @@ _LOOSE = re.compile(r'<string>:(\d+) Unexpected "(.)" at column (\d+)', re.DOTAL
 _TOO_DEEP = "nested too deeply (200 levels are allowed)"
 _REASONS = {
     "recursion limit exceeded": _TOO_DEEP,
-    "control character (\\u0000-\\u001F) found while parsing a string": "a control character in a string must be written as an escape",
+    "control character (\\u0000-\\u001F) found while parsing a string": "a control character in a string must be escaped",
     "trailing characters": "something follows the end of the document",
     "EOF while parsing a value": "the file ends where a value should be",
     "EOF while parsing an object": "the file ends in the middle of an object",
@@ -36,7 +37,7 @@ _REASONS = {
 
 
 class JsoncError(ValueError):
-    """The bytes cannot be read. `line` and `column` count from 1; `reason` is one plain clause; `key` is the duplicate one, if that is it."""
+    """The bytes cannot be read. `line` and `column` count from 1; `reason` is one plain clause; `key` is the duplicate one, if any."""
 
     def __init__(self, reason: str, line: int, column: int, key: str | None = None) -> None:
         super().__init__(f"{reason} (line {line}, column {column})")
@@ -49,7 +50,7 @@ class JsoncError(ValueError):
 def read_json(data: bytes, *, json5: bool = True) -> object:
     """The value that the file's bytes stand for.
 
-    `json5` says whether single quotes, bare keys, hex and the rest of JSON5 are accepted too (in files of up to `JSON5_LIMIT` bytes).
+    `json5` says whether single quotes, bare keys, hex and the rest of JSON5 are accepted too (in files up to `JSON5_LIMIT`).
     Raises `JsoncError` and nothing else.
     """
     data = data.removeprefix(_BOM)
@@ -61,6 +62,17 @@ def read_json(data: bytes, *, json5: bool = True) -> object:
             raise
         return _read_loose(data, text, strict)
     _check_numbers_and_keys(plain, value)
+    return value
+
+
+def read_strict_json(data: bytes) -> object:
+    """Like `read_json`, for files that must be plain JSON: no BOM, no comments, no trailing commas. Raises `JsoncError`."""
+    _decode(data)
+    try:
+        value = from_json(data, allow_inf_nan=False)
+    except ValueError as exc:
+        raise _strict_error(data, str(exc)) from exc
+    _check_numbers_and_keys(data, value)
     return value
 
 
@@ -194,7 +206,8 @@ class _DuplicateKeyError(Exception):
         self.key = key
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique(items: Iterable[tuple[str, object]]) -> dict[str, object]:
+    pairs = list(items)
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: set[str] = set()

@@ -18,8 +18,8 @@ _COMMENT = rb"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
 _GAP = rb"(?:[ \t\r\n]++|" + _COMMENT + rb")*+"
 _TRAILING_COMMA = rb",(?=" + _GAP + rb"[\]}])"
 
-# One match runs over everything that stays as it is. Possessive, and driven by a loop of `match` calls: with `sub` the same pattern
-# starts over at each byte after the last comment, which is quadratic.
+# One match runs over everything that stays as it is. Possessive, and driven by a loop of `match` calls: with `sub` the same
+# pattern starts over at each byte after the last comment, which is quadratic.
 _KEPT = re.compile(rb'(?:[^"/,]++|' + _STRING + rb"|(?!" + _TRAILING_COMMA + rb"),|/(?![/*]))*+", re.DOTALL)
 _DROPPED = re.compile(_COMMENT + rb"|,", re.DOTALL)
 _BLANKS = bytes(byte if byte in b"\r\n" else 0x20 for byte in range(256))

@@ -37,7 +37,7 @@ _REASONS = {
 
 
 class JsoncError(ValueError):
-    """The bytes cannot be read. `line` and `column` count from 1; `reason` is one plain clause; `key` is the duplicate one, if any."""
+    """The bytes cannot be read. `line` and `column` count from 1; `reason` is one plain clause; `key` the duplicate one, if any."""
 
     def __init__(self, reason: str, line: int, column: int, key: str | None = None) -> None:
         super().__init__(f"{reason} (line {line}, column {column})")

@@ -12,7 +12,7 @@ from cueloop_protocol.documents.decision import Decision
 RESOLVE_VERSION = 5
 
 
-class ResolvePaths(Wire):
+class DocumentPaths(Wire):
     """Where the files are, or would be: a path says nothing about existence."""
 
     repo_root: str
@@ -40,7 +40,7 @@ class ResolveDocument(Wire):
     """Paths, safety, configuration, choices and, where there is something to say, what a run would do about a session."""
 
     version: Exactly[Literal[5]]
-    paths: ResolvePaths
+    paths: DocumentPaths
     safety: Safety
     config: Config
     execution_controls: ExecutionControls
@@ -48,5 +48,5 @@ class ResolveDocument(Wire):
 
 
 def resolve_json(document: ResolveDocument, *, indent: int | None = None) -> bytes:
-    """The document as UTF-8 JSON in its order, absent keys left out; compact unless `indent` is given (2 is how it is printed)."""
+    """The document as UTF-8 JSON in its order, absent keys left out; compact unless `indent` is given (2: as it is printed)."""
     return to_json_bytes(document, indent=indent)

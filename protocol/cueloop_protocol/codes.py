@@ -109,7 +109,7 @@ class RpcError(Exception):
     """
 
     def __init__(self, code: int, message: str, *, word: str | None = None, detail: str | None = None, **extra: Any) -> None:
-        """`word`: the error document's code, where the number alone does not decide it. `extra`: further `data`; None is left out."""
+        """`word`: the error document's code, where the number alone does not decide. `extra`: further `data`; None is left out."""
         super().__init__(message)
         self.code = code
         self.message = message
@@ -149,19 +149,18 @@ class RpcError(Exception):
             made.data.update({key: value for key, value in data.items() if key not in ("name", "error")})
             if isinstance(data.get("name"), str):
                 made.data["name"] = data["name"]
-            if _is_error_document(data.get("error")):
-                made.data["error"] = data["error"]
+            made.data["error"] = _read_document(data.get("error")) or made.data["error"]
         return made
 
 
-def _is_error_document(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.get("code") in DOCUMENT_CODES
-        and isinstance(value.get("message"), str)
-        and isinstance(value.get("retryable"), bool)
-        and isinstance(value.get("detail", ""), str)
-    )
+def _read_document(value: object) -> dict[str, Any] | None:
+    """A peer's error document without what this version does not know; None if it is none."""
+    if not isinstance(value, dict):
+        return None
+    word, message, detail = value.get("code"), value.get("message"), value.get("detail", "")
+    if word not in DOCUMENT_CODES or not isinstance(message, str) or not isinstance(detail, str):
+        return None
+    return error_document(word, message, detail if "detail" in value else None)
 
 
 def parse_error(reason: str) -> RpcError:
@@ -206,8 +205,13 @@ def document_unusable(word: str, message: str, detail: str | None = None) -> Rpc
     return RpcError(DOCUMENT_UNUSABLE, message, word=word, detail=detail)
 
 
-def confirmation_required(decision: Mapping[str, Any], session_etag: str, choices: Sequence[str]) -> RpcError:
-    """A person must decide; nothing has happened. The decision's own message and detail are the error's."""
+def confirmation_required(
+    decision: Mapping[str, Any], session_etag: str, choices: Sequence[str], session: Mapping[str, Any] | None = None
+) -> RpcError:
+    """A person must decide; nothing has happened. The decision's own message and detail are the error's.
+
+    `session` is what the person is shown (task, age, phase, …), where there is a session that can be read.
+    """
     return RpcError(
         CONFIRMATION_REQUIRED,
         str(decision["message"]),
@@ -215,6 +219,7 @@ def confirmation_required(decision: Mapping[str, Any], session_etag: str, choice
         decision=dict(decision),
         session_etag=session_etag,
         choices=list(choices),
+        session=None if session is None else dict(session),
     )
 
 

@@ -1,4 +1,4 @@
-"""Every method: what it takes, what it gives, what may go wrong. The handlers' table and the reference are checked against this."""
+"""Every method: what it takes, what it gives, what may go wrong. Handlers and reference are checked against this table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALWAYS = (codes.INVALID_PARAMS, codes.INTERNAL_ERROR, codes.CANCELLED, codes.SHU
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """One method. `errors` are its own, beside `ALWAYS`. `is_planned`: specified, and answered with "not in this version" so far."""
+    """One method. `errors` are its own, beside `ALWAYS`. `is_planned`: answered with "not in this version" so far."""
 
     params: type[Wire]
     result: type[Wire]
@@ -107,7 +107,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "events.subscribe": MethodSpec(
             params.SubscribeParams,
             results.SubscribeResult,
-            "Receive what happens from a cursor on, as notifications on this connection. The answer comes before the first of them.",
+            "Receive what happens from a cursor on, as notifications on this connection; the answer comes before the first.",
         ),
         "events.unsubscribe": MethodSpec(
             params.UnsubscribeParams, results.UnsubscribeResult, "End a subscription. No notification of it follows the answer."

@@ -100,7 +100,7 @@ class PreviewParams(Wire):
 
 
 class RunStartParams(RunRequest):
-    """A run to start. `max_tasks`: 0 means no limit; without it the saved session's applies. `force`: a dirty tree is no obstacle.
+    """A run to start. `max_tasks`: 0 means no limit; without it the saved session's applies. `force`: a dirty tree is accepted.
 
     `env` is the environment of the agents; it is kept in the run's own folder alone and is in no answer, event or log.
     `idempotency_key`: the same key with the same params gives the same run again, with other params an error.
@@ -159,8 +159,8 @@ class RunOutputParams(Wire):
 class SubscribeParams(Wire):
     """Where to begin (`cursor`; without one, now) and what to send.
 
-    `kinds` selects among `event` notifications alone; `run_id` leaves out what belongs to other runs. `caller`: whose configuration
-    the watch's announcements are about.
+    `kinds` selects among `event` notifications alone; `run_id` leaves out what belongs to other runs. `caller`: whose
+    configuration the watch's announcements are about.
     """
 
     cursor: Maybe[CursorText] = None
@@ -182,7 +182,7 @@ class ClientStateParams(Wire):
 
 
 class ShutdownParams(OpenWire):
-    """`runs`: what becomes of an active run: `refuse` to stop, `leave` it running, `cancel` it. `reason` is passed on to clients."""
+    """`runs`: with a run active, `refuse` to stop, `leave` it running, or `cancel` it. `reason` is passed on to clients."""
 
     runs: Literal["refuse", "leave", "cancel"] = "refuse"
     reason: Literal["stopped", "upgrade"] = "stopped"

@@ -1,7 +1,7 @@
 """The results of every method. What is not there is left out, never null, except inside documents that say otherwise.
 
-`revision` counts the states of the repository that this daemon has seen; an answer with a lower one is older. `observed_at` is the
-UTC time at which the files were looked at.
+`revision` counts the states of the repository that this daemon has seen; an answer with a lower one is older. `observed_at` is
+the UTC time at which the files were looked at.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, assert_never
 
+from cueloop_protocol.documents.decision import Decision
+
 from cueloop_daemon.core import messages
 from cueloop_daemon.core.model import (
     QueueFile,
@@ -25,7 +27,6 @@ from cueloop_daemon.core.model import (
 from cueloop_daemon.core.request import Choice, Request
 from cueloop_daemon.core.selection import is_runnable, row_of
 from cueloop_daemon.core.stamps import Age, AgeUnknown, age_of
-from cueloop_protocol.documents.decision import Decision
 
 TERMINAL: Final = ("done", "rejected")
 

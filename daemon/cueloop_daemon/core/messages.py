@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from cueloop_protocol.documents.decision import Decision, Reason, Status
+from cueloop_protocol.documents.session import SESSION_VERSION, Session
+
 from cueloop_daemon.core.model import (
     SessionCorrupt,
     SessionTooLarge,
@@ -12,8 +15,6 @@ from cueloop_daemon.core.model import (
     SessionUnreadable,
 )
 from cueloop_daemon.core.stamps import Age, AgeUnknown
-from cueloop_protocol.documents.decision import Decision, Reason, Status
-from cueloop_protocol.documents.session import SESSION_VERSION, Session
 
 FRESH: Final = "falling_back_to_fresh_invocation"
 RESUME: Final = "resuming_same_session"
@@ -29,7 +30,9 @@ def task_of(session: Session) -> str:
 
 
 def no_session() -> Decision:
-    return _decision(FRESH, "no_session", None, "there is no saved session; starting fresh.", "No interrupted run is recorded here.")
+    return _decision(
+        FRESH, "no_session", None, "there is no saved session; starting fresh.", "No interrupted run is recorded here."
+    )
 
 
 def valid(session: Session) -> Decision:
@@ -105,7 +108,9 @@ def corrupt_left_behind(file: SessionCorrupt) -> Decision:
 
 
 def _decision(status: Status, reason: Reason, task_id: str | None, message: str, detail: str) -> Decision:
-    return Decision(status=status, scope="run_session", reason=reason, task_id=task_id, message=f"Resume: {message}", detail=detail)
+    return Decision(
+        status=status, scope="run_session", reason=reason, task_id=task_id, message=f"Resume: {message}", detail=detail
+    )
 
 
 def _stand(session: Session) -> str:

@@ -1,4 +1,4 @@
-"""Which task is next, and whether one can be run at all (contract section 8, "Next task"). File order; priority does not matter."""
+"""Which task is next, and whether one can be run at all (contract section 8, "Next task"). File order, whatever the priority."""
 
 from __future__ import annotations
 

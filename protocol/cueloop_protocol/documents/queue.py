@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from cueloop_protocol.base import Exactly, Maybe, Wire
+from cueloop_protocol.base import Exactly, Items, Maybe, Wire
 from cueloop_protocol.documents.session import Byte, Effort, RunnerName, Word
 
 QUEUE_VERSION: Final = 1
@@ -16,7 +16,7 @@ QUEUE_VERSION: Final = 1
 TaskStatus = Literal["draft", "todo", "doing", "done", "rejected"]
 TaskKind = Literal["work_item", "group"]
 Priority = Literal["critical", "high", "medium", "low"]
-Texts = list[str]
+Texts = Items[str]
 
 _LARGEST: Final = 2**64 - 1
 _SMALLEST: Final = -(2**63)
@@ -52,8 +52,8 @@ FieldText = Annotated[str, BeforeValidator(field_text)]
 class CursorOptions(Wire):
     """Options of the Cursor runner for one task or phase."""
 
-    model_params: Maybe[dict[str, object] | list[object]] = None
-    setting_sources: Maybe[list[Literal["project", "user", "team", "mdm", "plugins", "all"]]] = None
+    model_params: Maybe[dict[str, str | bool]] = None
+    setting_sources: Maybe[Items[Literal["project", "user", "team", "mdm", "plugins", "all"]]] = None
 
 
 class RunnerCli(Wire):
@@ -115,11 +115,11 @@ class Task(Wire):
     title: str
     description: Maybe[str] = None
     priority: Priority = "medium"
-    tags: Texts = []
-    scope: Texts = []
-    evidence: Texts = []
-    plan: Texts = []
-    notes: Texts = []
+    tags: Texts = ()
+    scope: Texts = ()
+    evidence: Texts = ()
+    plan: Texts = ()
+    notes: Texts = ()
     request: Maybe[str] = None
     agent: Maybe[TaskAgent] = None
     created_at: Maybe[str] = None
@@ -129,17 +129,16 @@ class Task(Wire):
     estimated_minutes: Maybe[Word] = None
     actual_minutes: Maybe[Word] = None
     scheduled_start: Maybe[str] = None
-    depends_on: Texts = []
-    blocks: Texts = []
-    relates_to: Texts = []
+    depends_on: Texts = ()
+    blocks: Texts = ()
+    relates_to: Texts = ()
     duplicates: Maybe[str] = None
-    custom_fields: dict[str, FieldText] = {}
+    custom_fields: dict[str, FieldText] = Field(default_factory=dict)
     parent_id: Maybe[str] = None
 
 
 class QueueDocument(Wire):
-    """A queue or done file as a whole. `$schema` is allowed and not printed."""
+    """A queue or done file as a whole."""
 
     version: Exactly[Literal[1]]
-    tasks: list[Task] = []
-    schema_link: Annotated[object, Field(alias="$schema", exclude=True)] = None
+    tasks: Items[Task] = ()

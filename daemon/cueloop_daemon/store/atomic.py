@@ -1,7 +1,7 @@
 """Writing a file whole or not at all. Standard library only.
 
-Order: temporary file in the same folder, write, fsync, rename, fsync of the folder. A temporary file's name says which process made
-it, so that a later start can tell a dead one's leftovers from a living one's, and both from other programs' files.
+Order: temporary file in the same folder, write, fsync, rename, fsync of the folder. A temporary file's name says which process
+made it, so that a later start can tell a dead one's leftovers from a living one's, and both from other programs' files.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _says_everything(system: System, path: str) -> bool:
     except OSError:
         return False
     try:
-        return b"*" in system.read(fd, 64 * 1024).splitlines()
+        return b"*" in system.pread(fd, 64 * 1024, 0).splitlines()
     finally:
         system.close(fd)
 

@@ -23,6 +23,8 @@ _SENTENCES = {
     errno.ENOTDIR: ("a file stands where a folder must be", "Move that file away and try again."),
     errno.EISDIR: ("a folder stands where a file must be", "Move that folder away and try again."),
     errno.ENAMETOOLONG: ("the path is too long", "Move the repository to a shorter path."),
+    errno.EXDEV: ("our folder is on another file system", "Keep .cueloop/cache/cueloopd on the file system of .cueloop/cache."),
+    errno.EBUSY: ("another program keeps writing the file", "Stop the other writer and try again."),
 }
 
 

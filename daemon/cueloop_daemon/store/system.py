@@ -48,9 +48,9 @@ class System:
         """Close the descriptor."""
         os.close(fd)
 
-    def read(self, fd: int, size: int) -> bytes:
-        """At most `size` bytes; empty at the end."""
-        return os.read(fd, size)
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        """At most `size` bytes from `offset`; empty at the end."""
+        return os.pread(fd, size, offset)
 
     def write(self, fd: int, data: memoryview) -> int:
         """How many of the bytes were taken: possibly not all."""

@@ -39,6 +39,12 @@ class OpenWire(Wire):
     model_config = ConfigDict(extra="ignore")
 
 
+MAX_PROBLEMS = 20
+
+_PLAIN = {"extra_forbidden": "This key is not known here", "missing": "This key is required"}
+"""Sentences for people in place of pydantic's, which speak of inputs and fields."""
+
+
 def _is_absent(value: object) -> bool:
     return value is None
 
@@ -76,11 +82,10 @@ def problems(error: ValidationError) -> list[dict[str, str]]:
     """What is wrong with a document: `[{"path": "answer.choice", "message": "…"}]`, in the order of the model's fields.
 
     A path is dotted, with list positions in brackets, and empty for the whole document. The messages never repeat the value,
-    which may be a secret.
+    which may be a secret. Not more than `MAX_PROBLEMS` are listed: a document of nothing else must not make an endless answer.
     """
-    return [
-        {"path": path_text(item["loc"]), "message": item["msg"]} for item in error.errors(include_url=False, include_input=False)
-    ]
+    found = error.errors(include_url=False, include_input=False)[:MAX_PROBLEMS]
+    return [{"path": path_text(item["loc"]), "message": _PLAIN.get(item["type"], item["msg"])} for item in found]
 
 
 def path_text(location: tuple[int | str, ...]) -> str:

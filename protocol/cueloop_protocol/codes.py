@@ -109,7 +109,7 @@ class RpcError(Exception):
     """
 
     def __init__(self, code: int, message: str, *, word: str | None = None, detail: str | None = None, **extra: Any) -> None:
-        """`word`: the error document's code, where the number alone does not decide. `extra`: further `data`; None is left out."""
+        """`word`: the error document's code, where the number alone does not decide. `extra`: more `data`; None is left out."""
         super().__init__(message)
         self.code = code
         self.message = message

@@ -15,7 +15,7 @@ Text = Annotated[str, Field(pattern=r"\S")]
 Milliseconds = Annotated[int, Field(ge=1, le=2**32 - 1)]
 
 
-class PhaseOverride(Wire):
+class PhaseFlags(Wire):
     """`--runner-phaseN`, `--model-phaseN`, `--effort-phaseN`."""
 
     runner: Maybe[Text] = None
@@ -32,9 +32,9 @@ class Overrides(Wire):
     effort: Maybe[Effort] = None
     phases: Maybe[Annotated[int, Field(ge=1, le=3)]] = None
     quick: bool = False
-    phase1: Maybe[PhaseOverride] = None
-    phase2: Maybe[PhaseOverride] = None
-    phase3: Maybe[PhaseOverride] = None
+    phase1: Maybe[PhaseFlags] = None
+    phase2: Maybe[PhaseFlags] = None
+    phase3: Maybe[PhaseFlags] = None
     approval_mode: Maybe[Literal["default", "auto_edits", "yolo", "safe"]] = None
     sandbox: Maybe[Switch] = None
     plan_mode: Maybe[Switch] = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from cueloop_protocol.base import Items, JsonObject, Maybe, Wire
@@ -83,7 +83,7 @@ def _printed_session(session: Session) -> dict[str, object]:
     return session.model_dump(mode="json", exclude_none=True)
 
 
-PrintedSession = Annotated[Session, PlainSerializer(_printed_session), WithJsonSchema({"type": "object", "title": "Session"})]
+PrintedSession = Annotated[Session, PlainSerializer(_printed_session)]
 """A session as its file has it: absent fields left out."""
 
 

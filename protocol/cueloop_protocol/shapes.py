@@ -18,11 +18,10 @@ OLDEST_PROTOCOL_VERSION = 1
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 """Text with at least one character that is not white space."""
 
-AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00]*$")]
-"""A path from `/`, as text; it need not exist."""
-
-CursorText = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}:(0|[1-9][0-9]{0,18})$")]
-"""A place in the event log, `epoch:seq` (`cueloop_protocol.cursor`)."""
+AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00]*$", description="A path from `/`; it need not exist.")]
+CursorText = Annotated[
+    str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}:(0|[1-9][0-9]{0,18})$", description="A place in the event log, `epoch:seq`.")
+]
 
 Count = Annotated[int, Field(ge=0)]
 Word = Annotated[int, Field(ge=0, le=2**32 - 1)]

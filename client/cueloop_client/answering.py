@@ -1,0 +1,116 @@
+"""The answer to a call: from the daemon, which is started if need be, or from this process. Standard library only until then."""
+
+from __future__ import annotations
+
+from cueloop_client.exchange import ask
+from cueloop_client.failures import Failure, Lost, NoDaemon
+from cueloop_client.reach import may_have_daemon, peer_process, reach
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+    from typing import Any
+
+    from cueloop_protocol.roots import Caller, Root
+
+    from cueloop_client.context import Context
+    from cueloop_client.reach import Process
+
+WITH_CALLER = frozenset(
+    {"config.resolve", "workspace.overview", "session.get", "resume.preview", "run.start", "events.subscribe"}
+)
+"""Methods that take `caller`: whose configuration counts."""
+
+
+def read(context: Context, method: str, params: Mapping[str, Any], *, may_start: bool = True) -> Any:
+    """The result of a reading call: from the daemon or, where there may be none or none is to be started, from this process.
+
+    Raises RpcError and Failure.
+    """
+    root = context.root()
+    asked = with_caller(context, method, params)
+    if context.without_daemon or not may_have_daemon(root):
+        return answer_here(context, root, method, asked)
+    try:
+        return _from_daemon(context, root, method, asked, may_start)
+    except Lost:  # it left just then; to read twice harms nobody
+        return _from_daemon(context, root, method, asked, may_start)
+    except NoDaemon:
+        return answer_here(context, root, method, asked)
+
+
+def change(context: Context, method: str, params: Mapping[str, Any]) -> Any:
+    """The result of a call that changes something: by the daemon alone, and never sent twice. Raises RpcError and Failure."""
+    root = context.root()
+    if not may_have_daemon(root):
+        raise Failure(
+            f"Nothing can be changed here: {root.path}/.cueloop is missing or may not be written.",
+            "Make it writable, or call this in a repository that has one.",
+            word="permission_denied",
+        )
+    return _from_daemon(context, root, method, with_caller(context, method, params), True)
+
+
+def with_caller(context: Context, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The params, and whose configuration is meant where the method asks for it."""
+    if method not in WITH_CALLER:
+        return dict(params)
+    return {**params, "caller": caller_params(context.world.caller())}
+
+
+def caller_params(caller: Caller) -> dict[str, str]:
+    """The `caller` of a request."""
+    from cueloop_protocol.roots import shown
+
+    told = {"home": shown(caller.home)}
+    if caller.config_home is not None:
+        told["config_home"] = shown(caller.config_home)
+    return told
+
+
+def answer_here(context: Context, root: Root, method: str, params: Mapping[str, Any]) -> Any:
+    """The answer of the daemon's own code, loaded into this process only now. Raises RpcError and Failure."""
+    from importlib import import_module
+
+    try:
+        direct = import_module("cueloop_daemon.direct")
+    except ImportError as exc:
+        raise Failure("This installation cannot answer without a daemon.", f"Its daemon part is incomplete: {exc}.") from exc
+    return direct.answer(method, dict(params), root, context.world.caller())
+
+
+def _from_daemon(context: Context, root: Root, method: str, params: Mapping[str, Any], may_start: bool) -> Any:
+    world = context.world
+    with _connected(context, root, may_start) as sock:
+        try:
+            return ask(sock, method, params, world.deadline(context.seconds))
+        except Exception as exc:
+            leaving = _process_that_leaves(sock, exc)
+            if leaving is None or not may_start:
+                raise
+    # Nothing was done by a daemon that is shutting down, and its successor can be asked as soon as it is gone.
+    from cueloop_client.waiting import await_end
+
+    await_end(leaving, world.deadline(context.seconds))
+    with _connected(context, root, may_start) as sock:
+        return ask(sock, method, params, world.deadline(context.seconds))
+
+
+def _process_that_leaves(sock: socket.socket, exc: Exception) -> Process | None:
+    """The peer, if the error says that it is shutting down."""
+    from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
+
+    return peer_process(sock) if isinstance(exc, RpcError) and exc.code == SHUTTING_DOWN else None
+
+
+def _connected(context: Context, root: Root, may_start: bool) -> socket.socket:
+    world = context.world
+    sock = reach(root, world, world.deadline(context.seconds))
+    if sock is not None:
+        return sock
+    if not may_start:
+        raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
+    from cueloop_client.launch import START_SECONDS, launch
+
+    return launch(root, world, world.deadline(max(START_SECONDS, context.seconds)))

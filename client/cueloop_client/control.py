@@ -1,0 +1,98 @@
+"""Starting and stopping the daemon by hand. Standard library only."""
+
+from __future__ import annotations
+
+from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
+from cueloop_protocol.frozen import Frozen
+from cueloop_protocol.roots import shown
+
+from cueloop_client.exchange import ask, await_close
+from cueloop_client.failures import BadAnswer, Failure, Lost
+from cueloop_client.launch import START_SECONDS, launch
+from cueloop_client.reach import Process, located_process, may_have_daemon, peer_process, reach
+from cueloop_client.waiting import await_end
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
+    from cueloop_client.context import Context
+    from cueloop_client.world import Deadline
+
+STOP_SECONDS = 20.0
+"""A daemon leaves within its grace and two seconds, whatever hangs in it."""
+OTHER_LANGUAGE = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, VERSION_MISMATCH})
+"""What a daemon of another version says to `daemon.shutdown` if it does not know it as we do."""
+
+
+class Started(Frozen):
+    """The daemon that runs now; `anew` if this call started it."""
+
+    pid: int | None
+    anew: bool
+
+
+def start(context: Context) -> Started:
+    """Have a daemon run, and try at once even if a start failed a moment ago. Raises Failure."""
+    world, root = context.world, context.root()
+    if not may_have_daemon(root):
+        raise Failure(
+            f"No daemon can run here: {shown(root.path)}/.cueloop is missing or may not be written.",
+            "Reading commands answer without one.",
+            word="permission_denied",
+        )
+    sock = reach(root, world, world.deadline(context.seconds))
+    anew = sock is None
+    with sock or launch(root, world, world.deadline(max(START_SECONDS, context.seconds)), at_once=True) as connected:
+        process = peer_process(connected)
+    return Started(process.pid if process is not None else None, anew)
+
+
+def stop(context: Context) -> Process | None:
+    """Have no daemon run: returns when its process is gone, with what it was; None if none was there. Any version understands.
+
+    Raises RpcError (`run_active`), and Silent for a daemon that neither answers nor goes.
+    """
+    world, root = context.world, context.root()
+    deadline = world.deadline(max(STOP_SECONDS, context.seconds))
+    sock = reach(root, world, deadline, any_version=True)
+    if sock is None:
+        process = located_process(root, world)
+        if process is not None:  # it lost its socket; the signal means the same
+            _terminate(process)
+            await_end(process, deadline)
+        return process
+    with sock:
+        process = peer_process(sock)
+        _ask_to_leave(context, sock, process, deadline)
+        if process is None:
+            await_close(sock, deadline)
+        else:
+            await_end(process, deadline)
+    return process
+
+
+def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None, deadline: Deadline) -> None:
+    runs = "cancel" if context.values.has("cancel-runs") else "leave" if context.values.has("leave-runs") else "refuse"
+    try:
+        ask(sock, "daemon.shutdown", {"runs": runs}, deadline)
+    except Lost:
+        return  # it went before its answer was out
+    except RpcError as exc:
+        if exc.code == SHUTTING_DOWN:
+            return
+        if exc.code not in OTHER_LANGUAGE or process is None:
+            raise
+        _terminate(process)
+    except BadAnswer:
+        if process is None:
+            raise
+        _terminate(process)
+
+
+def _terminate(process: Process) -> None:
+    from signal import SIGTERM
+
+    from cueloop_protocol.identity import send_signal
+
+    send_signal(process.pid, process.start_time, process.boot_id, SIGTERM)

@@ -1,0 +1,100 @@
+"""Starting the daemon when it is needed: once, however many ask at the same time. Standard library only.
+
+A start lock makes one of many callers the starter; the others wait for it and then find the daemon. That there is only one does not
+depend on this lock: the daemon's own locks decide, and a second one says who owns the repository and leaves.
+"""
+
+from __future__ import annotations
+
+from cueloop_protocol.place import PlaceError, ensure_private_folder, local_folder, root_hash
+
+from cueloop_client.backoff import Backoff
+from cueloop_client.exchange import connect
+from cueloop_client.failures import Silent, StartFailed
+from cueloop_client.reach import reach
+from cueloop_client.spawn import Died, Owned, Ready, Refused, Unready, spawn
+from cueloop_client.startlock import start_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
+    from cueloop_protocol.roots import Root
+
+    from cueloop_client.world import Deadline, World
+
+START_SECONDS = 30.0
+"""How long a start may take; a cold one takes a third of a second, one on a busy machine some seconds."""
+OWNER_PAUSE = 0.05
+"""Seconds between two looks for the socket of a daemon that owns the repository and has none to connect to."""
+
+
+def launch(root: Root, world: World, deadline: Deadline, *, at_once: bool = False) -> socket.socket:
+    """A connection to the root's daemon, which is started if none listens. `at_once`: also if it failed a moment ago.
+
+    Raises StartFailed with the daemon's own reason, Silent when it takes longer than the deadline, and what `reach` raises.
+    """
+    folder = local_folder(world.uid)
+    try:
+        ensure_private_folder(folder, world.uid)
+    except PlaceError as exc:
+        raise StartFailed(f"The daemon cannot be started: {exc}.", f"Remedy: {exc.remedy}.", word="permission_denied") from exc
+    base = f"{folder}/{root_hash(root)}"
+    backoff = Backoff(f"{base}.failed", world.wall)
+    with start_lock(f"{base}.start", deadline):
+        sock = reach(root, world, deadline)
+        if sock is not None:
+            return sock
+        if not at_once:
+            backoff.check()
+        return _start(root, world, deadline, base, backoff)
+
+
+def _start(root: Root, world: World, deadline: Deadline, base: str, backoff: Backoff) -> socket.socket:
+    outcome = spawn(root, world, f"{base}.stderr", deadline)
+    if isinstance(outcome, Ready):
+        backoff.clear()
+        sock = connect(outcome.socket, world.uid, deadline)
+        if sock is None:
+            raise StartFailed("The daemon started and was gone before it could be asked.", f"It was process {outcome.pid}.")
+        return sock
+    if isinstance(outcome, Owned):
+        backoff.clear()
+        return _await_owner(root, world, deadline, outcome.pid)
+    if isinstance(outcome, Unready):
+        raise Silent(
+            f"The daemon (process {outcome.pid}) is starting and was not ready within {deadline.seconds:g} s.",
+            "It goes on starting: try again in a moment, or answer without it by --no-daemon.",
+        )
+    raise _failure(outcome, backoff)
+
+
+def _failure(outcome: Refused | Died, backoff: Backoff) -> StartFailed:
+    if isinstance(outcome, Refused):
+        failure = StartFailed(outcome.message, outcome.detail, word=outcome.word)
+    else:
+        said = f"It said last:\n{outcome.last_words}" if outcome.last_words else "It said nothing."
+        failure = StartFailed(f"The daemon died while it started ({outcome.ending}).", said)
+    backoff.record(failure)
+    return failure
+
+
+def _await_owner(root: Root, world: World, deadline: Deadline, pid: int | None) -> socket.socket:
+    """Another daemon owns the repository but nobody listened: it is about to, or restores a socket that was removed.
+
+    Nothing tells us when, so this looks again from time to time; the start lock lets only one of many callers do so.
+    """
+    from threading import Event
+
+    pause = Event()
+    while True:
+        sock = reach(root, world, deadline)
+        if sock is not None:
+            return sock
+        if deadline.is_over():
+            who = f"process {pid}" if pid is not None else "another process"
+            raise Silent(
+                f"The repository is owned by a daemon ({who}) that cannot be reached (waited {deadline.seconds:g} s).",
+                "Try again, or end it with `cueloop daemon stop`.",
+            )
+        pause.wait(min(OWNER_PAUSE, deadline.left()))

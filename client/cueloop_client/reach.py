@@ -1,0 +1,97 @@
+"""Finding the daemon of a repository and connecting to it. Standard library only."""
+
+from __future__ import annotations
+
+import os
+
+from cueloop_protocol.frozen import Frozen
+from cueloop_protocol.place import FOLDER, Locator, find_socket, read_locator
+from cueloop_protocol.roots import Root
+
+from cueloop_client.exchange import connect
+from cueloop_client.failures import Misfit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
+    from cueloop_client.world import Deadline, World
+
+PROTOCOL = 1
+"""The version of the protocol that this client speaks."""
+
+
+class Process(Frozen):
+    """A process that cannot be mistaken for another one (see `cueloop_protocol.identity`)."""
+
+    pid: int
+    start_time: str
+    boot_id: str
+
+
+def reach(root: Root, world: World, deadline: Deadline, *, any_version: bool = False) -> socket.socket | None:
+    """A connection to the root's daemon; None if none listens, which is the only case in which one may be started.
+
+    Raises Silent, Stranger, and Misfit unless `any_version`.
+    """
+    for path in find_socket(root, world.environ, world.uid):
+        sock = connect(path, world.uid, deadline)
+        if sock is None:
+            continue
+        if not any_version:
+            try:
+                check_version(read_locator(root, world.uid))
+            except Misfit:
+                sock.close()
+                raise
+        return sock
+    return None
+
+
+def check_version(locator: Locator | None) -> None:
+    """Raises Misfit if the daemon says that it does not speak our protocol. One that says nothing is asked and answers."""
+    if locator is None or locator.protocol_min <= PROTOCOL <= locator.protocol_max:
+        return
+    spoken = f"{locator.protocol_min} to {locator.protocol_max}"
+    if locator.protocol_min == locator.protocol_max:
+        spoken = str(locator.protocol_min)
+    raise Misfit(
+        f"The daemon that runs here (version {locator.daemon_version}) speaks protocol {spoken}, this command {PROTOCOL}.",
+        "Replace it by this version's: cueloop daemon restart",
+    )
+
+
+def peer_process(sock: socket.socket) -> Process | None:
+    """The process at the other end, pinned by its start time; None if the system does not tell or it is gone."""
+    from cueloop_protocol.identity import boot_id, peer_pid, process_start_time
+
+    pid = peer_pid(sock)
+    started = process_start_time(pid) if pid is not None else None
+    return Process(pid, started, boot_id()) if pid is not None and started is not None else None
+
+
+def located_process(root: Root, world: World) -> Process | None:
+    """The live process that the locator names; None if there is no locator to be believed."""
+    locator = read_locator(root, world.uid)
+    return Process(locator.pid, locator.start_time, locator.boot_id) if locator is not None else None
+
+
+def may_have_daemon(root: Root) -> bool:
+    """Whether a daemon could own this repository: `.cueloop` is there and what it must write can be written.
+
+    Where it is not, reading commands answer by themselves and create nothing.
+    """
+    folder = root.join(".cueloop")
+    if not _is_writable_folder(folder):
+        return False
+    for name in (".cueloop/cache", FOLDER):
+        path = root.join(name)
+        if not os.path.lexists(path):
+            return True
+        if not _is_writable_folder(path):
+            return False
+    return True
+
+
+def _is_writable_folder(path: str) -> bool:
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)

@@ -1,0 +1,95 @@
+"""A session in words for people. Pure. Standard library only."""
+
+from __future__ import annotations
+
+from cueloop_client.shapes import count, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+PHASES = {1: "plan", 2: "implement", 3: "review"}
+HEADLINES = {
+    "missing": "No interrupted session.",
+    "corrupt": "The session file is damaged.",
+    "too_large": "The session file is too large to be one, and was not read.",
+    "too_new": "The session file was written by a newer version.",
+    "unreadable": "The session file cannot be read.",
+}
+REMEDIES = {
+    "loaded": ("To abandon it", "cueloop session clear (its file goes to the history)"),
+    "corrupt": ("To abandon it", "cueloop session clear (the damaged file goes to the history, byte for byte)"),
+    "too_large": ("To abandon it", "cueloop session clear (the file goes to the history)"),
+    "too_new": ("To use it", "install that version; to abandon it: cueloop session clear (the file goes to the history)"),
+    "unreadable": ("To use it", "make it a regular file that you may read; as it is, it is never touched"),
+}
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """One line about the result of `session.get`: whose session is interrupted, or what is wrong with the file."""
+    state, session = text(found.get("state")), found.get("session")
+    if isinstance(session, dict):
+        return f"Interrupted session of {text(session.get('task_id')).strip()}"
+    return HEADLINES.get(state, f"The session file is {state}.")
+
+
+def particulars(found: Mapping[str, Any]) -> str:
+    """The lines below it: age, where it stands, what the next run would do, and what to do. Empty if there is nothing."""
+    state, session = text(found.get("state")), found.get("session")
+    lines: list[str] = []
+    if isinstance(session, dict):
+        lines += _rows([("age", age_text(found.get("age_seconds"))), *_session_rows(session)])
+    else:
+        rows = [("file", text(found.get("path"))), ("because", text(found.get("detail")))]
+        lines += _rows(rows if state != "missing" else [])
+    if found.get("settling") is True:
+        lines.append("  The file was being written just now; look again in a moment.")
+    lines += _decision_lines(found.get("decision"))
+    lines += _remedy_lines(state)
+    return "\n".join(lines)
+
+
+def age_text(seconds: object) -> str:
+    """`90061` → `1 day 1 hour`: the two largest units that are not zero."""
+    if not isinstance(seconds, int) or isinstance(seconds, bool):
+        return "cannot be told from its time stamp"
+    units = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+    parts: list[str] = []
+    left = seconds
+    for name, size in units:
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number} {name}{'' if number == 1 else 's'}")
+    return " ".join(parts[:2]) or "0 seconds"
+
+
+def _session_rows(session: Mapping[str, Any]) -> list[tuple[str, str]]:
+    phase = count(session.get("current_phase"))
+    limit = count(session.get("max_tasks"))
+    runner, model = text(session.get("runner")), text(session.get("model"))
+    return [
+        ("started", text(session.get("run_started_at"))),
+        ("phase", f"{phase} ({PHASES[phase]})" if phase in PHASES else str(phase)),
+        ("iterations", f"{count(session.get('iterations_completed'))} of {count(session.get('iterations_planned'))} done"),
+        ("runner", f"{runner}, model {model}" if model else runner),
+        ("tasks", f"{count(session.get('tasks_completed_in_loop'))} done in this loop{f', at most {limit}' if limit else ''}"),
+        ("commit", text(session.get("git_head_commit"))),
+    ]
+
+
+def _decision_lines(decision: object) -> list[str]:
+    if not isinstance(decision, dict):
+        return []
+    return ["", f"With --resume, the next run says: {text(decision.get('message'))}", f"  {text(decision.get('detail'))}"]
+
+
+def _remedy_lines(state: str) -> list[str]:
+    if state not in REMEDIES:
+        return []
+    command, why = REMEDIES[state]
+    return ["", f"{command}: {why}"]
+
+
+def _rows(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<10}  {value}" for name, value in rows if value]

@@ -1,0 +1,149 @@
+"""The commands of ours: their names, options and help. Standard library only; a command's module is loaded when called."""
+
+from __future__ import annotations
+
+from cueloop_protocol.frozen import Frozen
+
+from cueloop_client.flags import Flag
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Command(Frozen):
+    """One command: the module in `cueloop_client.commands` whose `run(context)` does it, and what its help says."""
+
+    module: str
+    summary: str
+    usage: str
+    example: str
+    flags: tuple[Flag, ...] = ()
+    reads: bool = False
+    """It changes nothing, so `--no-daemon` can answer it."""
+    machine: bool = False
+    """For programs: failures are one error document on standard error."""
+    notes: str = ""
+
+
+COMMANDS: Mapping[tuple[str, ...], Command] = {
+    ("machine", "config", "resolve"): Command(
+        module="config_resolve",
+        summary="Print the config-resolve document: the merged configuration and what the next run would do",
+        usage="cueloop machine config resolve",
+        example="cueloop machine config resolve | jq .resume_preview",
+        reads=True,
+        machine=True,
+        notes="Changes nothing. Git is asked anew for this answer.",
+    ),
+    ("machine", "workspace", "overview"): Command(
+        module="workspace_overview",
+        summary="Print queue, done list, what can run, and the config-resolve document, all of one moment",
+        usage="cueloop machine workspace overview",
+        example="cueloop machine workspace overview | jq .queue.next_runnable_task_id",
+        reads=True,
+        machine=True,
+    ),
+    ("machine", "run", "stop"): Command(
+        module="run_stop",
+        summary="Ask the loop that runs here to stop after its current task",
+        usage="cueloop machine run stop [--dry-run]",
+        example="cueloop machine run stop --dry-run",
+        flags=(Flag("dry-run", None, "say what would be done"),),
+        machine=True,
+        notes="Creates the marker .cueloop/cache/stop_requested; needs no daemon.",
+    ),
+    ("session", "show"): Command(
+        module="session_show",
+        summary="Show the interrupted session and what the next run would do with it",
+        usage="cueloop session show [--json]",
+        example="cueloop session show",
+        reads=True,
+    ),
+    ("session", "clear"): Command(
+        module="session_clear",
+        summary="Abandon the interrupted session; its file goes to the history",
+        usage="cueloop session clear [--yes | --etag ETAG]",
+        example="cueloop session clear --yes",
+        flags=(
+            Flag("etag", "ETAG", "only if the file is still the one that `session show --json` gave this etag for"),
+            Flag("yes", None, "do not ask", short="y"),
+        ),
+        notes="Without --yes or --etag it shows the session and asks; with nobody to ask it does nothing and exits with 2.",
+    ),
+    ("events",): Command(
+        module="events",
+        summary="Print what happened here: decisions, changes of the queue, runs",
+        usage="cueloop events [--follow] [--since CURSOR] [--kind KIND]… [--json]",
+        example="cueloop events --follow --kind resume_decision --json",
+        flags=(
+            Flag("follow", None, "go on with what happens from now, until Ctrl-C", short="f"),
+            Flag("since", "CURSOR", "start after this cursor; without one: from the log's beginning, or with --follow from now"),
+            Flag("kind", "KIND", "only events of this kind; may be repeated", repeats=True),
+        ),
+        notes="With --json each line is one JSON object with `cursor`; the last one is where to go on with --since.",
+    ),
+    ("daemon", "start"): Command(
+        module="daemon_start",
+        summary="Start the daemon of this repository, if none runs",
+        usage="cueloop daemon start",
+        example="cueloop daemon start",
+        notes="Other commands start it by themselves when they need it.",
+    ),
+    ("daemon", "stop"): Command(
+        module="daemon_stop",
+        summary="Stop the daemon of this repository and wait until its process is gone",
+        usage="cueloop daemon stop [--leave-runs | --cancel-runs]",
+        example="cueloop daemon stop",
+        flags=(
+            Flag("leave-runs", None, "let an active run go on without the daemon"),
+            Flag("cancel-runs", None, "cancel an active run"),
+        ),
+        notes="Works for a daemon of any version. With a run active it refuses unless told what to do. Not running: exit code 0.",
+    ),
+    ("daemon", "restart"): Command(
+        module="daemon_restart",
+        summary="Stop the daemon, if one runs, and start this version's",
+        usage="cueloop daemon restart [--leave-runs | --cancel-runs]",
+        example="cueloop daemon restart",
+        flags=(
+            Flag("leave-runs", None, "let an active run go on meanwhile"),
+            Flag("cancel-runs", None, "cancel an active run"),
+        ),
+    ),
+    ("daemon", "status"): Command(
+        module="daemon_status",
+        summary="Say whether the daemon runs, and how it is",
+        usage="cueloop daemon status [--json]",
+        example="cueloop daemon status --json | jq .running",
+        notes="Starts nothing. Exit code 3: it does not run.",
+    ),
+    ("daemon", "logs"): Command(
+        module="daemon_logs",
+        summary="Print the end of the daemon's log",
+        usage="cueloop daemon logs [-n N] [--follow]",
+        example="cueloop daemon logs -n 100 --follow",
+        flags=(
+            Flag("lines", "N", "how many of the last lines (default 50)", short="n"),
+            Flag("follow", None, "go on with what is written from now, until Ctrl-C", short="f"),
+        ),
+    ),
+}
+
+LATER: Mapping[tuple[str, ...], str] = {
+    **{("run", word): f"run {word}" for word in ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output")},
+    ("machine", "run", "one"): "machine run one",
+    ("machine", "run", "loop"): "machine run loop",
+    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "doctor", "completions", "dial-stdio")},
+}
+"""Commands of ours that this version does not have yet → how people call them. They are never passed on by themselves."""
+
+GROUPS: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("session",): ("show", "clear"),
+    ("daemon",): ("start", "stop", "restart", "status", "logs"),
+    ("run",): ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output"),
+}
+"""First words that need a second one."""
+
+PARTLY_OURS: Mapping[str, tuple[int, ...]] = {"machine": (3,), "run": (2,)}
+"""First words of which some commands are ours and all others the Rust tool's → how many words make a command of ours."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cueloop_protocol.base import JsonObject, Wire
+from pydantic import BaseModel
+
+from cueloop_protocol.base import JsonObject
 from cueloop_protocol.codes import NAMES
 from cueloop_protocol.documents.error import ErrorData
 from cueloop_protocol.methods import ALWAYS, METHODS, MethodSpec
@@ -37,7 +39,7 @@ def openrpc_document(version: str) -> JsonObject:
     }
 
 
-def _method(name: str, spec: MethodSpec, names: dict[type[Wire], str], shapes: dict[str, Any]) -> JsonObject:
+def _method(name: str, spec: MethodSpec, names: dict[type[BaseModel], str], shapes: dict[str, Any]) -> JsonObject:
     params = shapes[names[spec.params]]
     method: JsonObject = {
         "name": name,

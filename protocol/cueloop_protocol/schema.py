@@ -42,8 +42,7 @@ def _tidy(schema: Any, names: dict[str, str]) -> Any:
     tidy = {key: _tidy(value, names) for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
     if "$ref" in schema:
         tidy["$ref"] = REF + names[ref_name(schema)]
-    if "discriminator" in tidy:
-        del tidy["discriminator"]  # OpenAPI's keyword; the kinds are constants in each variant
+    tidy.pop("discriminator", None)  # OpenAPI's keyword; the kinds are constants in each variant
     if "default" in tidy and tidy["default"] is None:
         del tidy["default"]
         _drop_null(tidy)

@@ -53,8 +53,8 @@ class Ownership:
     def acquire(cls, root: Root, uid: int, *, flock: Flock = fcntl.flock, deadline: float = DEADLINE) -> Ownership | AlreadyOwned:
         """Take both locks, or say who has them. Waits for no lock, and for a lock call that hangs at most `deadline` seconds.
 
-        Creates `.cueloop/cache/cueloopd/` where `.cueloop` exists. Raises PlaceError for a place that is not ours alone or cannot be
-        locked, and `store.not_writable.NotWritable` where our folder in the repository cannot be made.
+        Creates `.cueloop/cache/cueloopd/` where `.cueloop` exists. Raises PlaceError for a place that is not ours alone or cannot
+        be locked, and `store.not_writable.NotWritable` where our folder in the repository cannot be made.
         """
         ensure_private_folder(local_folder(uid), uid)
         with contextlib.ExitStack() as undo:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from cueloop_protocol.documents.session import RUNNERS
 
 from cueloop_daemon.core.config_rules import BINARIES
-from cueloop_daemon.core.layers import Layer, as_values, dig
+from cueloop_daemon.core.layers import Layer, Values, as_values, dig
 from cueloop_daemon.core.rules import Key, Rule, boolean, key_text, refused, table, text
 
 _MOMENT = re.compile(
@@ -32,11 +32,20 @@ def is_trusted(document: object) -> bool:
     return dig(TRUST(document, ()), "allow_project_commands") is True
 
 
-def gated_keys(project: Layer, outside: Collection[str]) -> tuple[str, ...]:
-    """The keys of the project's layer that need trust, as dotted paths. `outside`: instruction files not in the repository."""
-    found = list(_of_agent(as_values(project.get("agent")), ("agent",), outside))
-    for name, patch in as_values(project.get("profiles")).items():
-        found += _of_agent(as_values(patch), ("profiles", name), outside)
+def gated_keys(project: Layer, own: Layer | None, outside: Collection[str]) -> tuple[str, ...]:
+    """The keys of the project's layer that need trust, as dotted paths.
+
+    `own` is the global layer, which decides with the project's whether a webhook is enabled: one that nothing enables sends
+    nothing, so its settings may stand there. `outside` are the project's instruction files that are not in the repository.
+    """
+    sends = any(
+        dig(agent, "webhook", "enabled") is True for layer in (own, project) if layer for agent in _agents(layer).values()
+    )
+    found: list[Key] = []
+    for place, agent in _agents(project).items():
+        found += [(*place, *key) for key in _that_run_code(agent)]
+        found += [(*place, *key) for key in _that_loosen(agent, outside)]
+        found += [(*place, "webhook", name) for name in as_values(agent.get("webhook")) if sends]
     found += [("plugins", "plugins", plugin) for plugin in as_values(project.get("plugins", "plugins"))]
     if project.get("parallel", "ignored_file_allowlist") is not None:
         found.append(("parallel", "ignored_file_allowlist"))
@@ -45,37 +54,45 @@ def gated_keys(project: Layer, outside: Collection[str]) -> tuple[str, ...]:
 
 def instruction_files(layer: Layer) -> tuple[str, ...]:
     """Every instruction file that the layer names, for itself or in a profile, as it is written."""
-    agents = [layer.get("agent"), *as_values(layer.get("profiles")).values()]
-    return tuple(str(entry) for agent in agents for entry in _entries(dig(agent, "instruction_files")))
+    return tuple(str(entry) for agent in _agents(layer).values() for entry in _entries(agent.get("instruction_files")))
 
 
-def _of_agent(agent: Mapping[str, object], place: Key, outside: Collection[str]) -> Iterator[Key]:
+def _agents(layer: Layer) -> dict[tuple[str, ...], Values]:
+    """The agent settings of a layer and of its profiles, by their place."""
+    profiles = {("profiles", name): as_values(patch) for name, patch in as_values(layer.get("profiles")).items()}
+    return {("agent",): as_values(layer.get("agent")), **profiles}
+
+
+def _that_run_code(agent: Values) -> Iterator[Key]:
+    """What names a program: one that the repository could bring along."""
     if "ci_gate" in agent:
-        yield (*place, "ci_gate")
-    yield from ((*place, name) for name in BINARIES if name in agent)
-    if _runs_code(agent.get("runner")):
-        yield (*place, "runner")
+        yield ("ci_gate",)
+    yield from ((name,) for name in BINARIES if name in agent)
+    if _is_foreign(agent.get("runner")):
+        yield ("runner",)
     for phase, override in as_values(agent.get("phase_overrides")).items():
-        if _runs_code(dig(override, "runner")):
-            yield (*place, "phase_overrides", phase, "runner")
-    yield from ((*place, "webhook", name) for name in as_values(agent.get("webhook")))
+        if _is_foreign(dig(override, "runner")):
+            yield ("phase_overrides", phase, "runner")
+
+
+def _that_loosen(agent: Values, outside: Collection[str]) -> Iterator[Key]:
+    """What publishes, takes away a question, or shows an agent files from elsewhere."""
     if agent.get("git_publish_mode") not in (None, "off"):
-        yield (*place, "git_publish_mode")
+        yield ("git_publish_mode",)
     if agent.get("claude_permission_mode") == "bypass_permissions":
-        yield (*place, "claude_permission_mode")
+        yield ("claude_permission_mode",)
     cli = agent.get("runner_cli")
     if dig(cli, "defaults", "approval_mode") == "yolo":
-        yield (*place, "runner_cli", "defaults", "approval_mode")
+        yield ("runner_cli", "defaults", "approval_mode")
     for runner, options in as_values(dig(cli, "runners")).items():
         if dig(options, "approval_mode") == "yolo":
-            yield (*place, "runner_cli", "runners", runner, "approval_mode")
+            yield ("runner_cli", "runners", runner, "approval_mode")
     for position, entry in enumerate(_entries(agent.get("instruction_files"))):
         if entry in outside:
-            yield (*place, "instruction_files", position)
+            yield ("instruction_files", position)
 
 
-def _runs_code(runner: object) -> bool:
-    """Whether a runner is one whose program the repository itself can bring along."""
+def _is_foreign(runner: object) -> bool:
     return runner is not None and (runner == "cursor" or runner not in RUNNERS)
 
 

@@ -122,7 +122,7 @@ def _config(reading: _Reading, *, trusted: bool) -> Config:
         own = _layer(reading, global_config_path(reading.caller), shown(global_config_path(reading.caller)))
         project = _layer(reading, _project_path(root), _seen(root, "config.jsonc"))
         if project is not None and not trusted:
-            _require_no_trust(root, reading.caller, project)
+            _require_no_trust(reading, project, own)
         layers = [layer for layer in (own, project) if layer is not None]
         config = resolve(layers)
     except ConfigError as exc:
@@ -138,19 +138,23 @@ def _layer(reading: _Reading, path: str, seen: str) -> Layer | None:
     return None if document is None else read_layer(seen, document)
 
 
-def _require_no_trust(root: Root, caller: Caller, project: Layer) -> None:
-    home = os.path.realpath(root.base)
-    outside = {
-        entry
-        for entry in instruction_files(project)
-        if os.path.commonpath((home, os.path.realpath(expand(entry, root, caller).io))) != home
-    }
-    gated = gated_keys(project, outside)
+def _require_no_trust(reading: _Reading, project: Layer, own: Layer | None) -> None:
+    gated = gated_keys(project, own, _outside(reading, instruction_files(project)))
     if gated:
-        trust = _seen(root, "trust.jsonc")
+        trust = _seen(reading.root, "trust.jsonc")
         message = f"The config {project.path} sets {', '.join(gated)}, and this repository is not trusted."
-        remedy = f'Look at what it says, then trust it by {{"allow_project_commands": true}} in {trust}; or set it in the global config.'
+        remedy = (
+            f'Look at what it says, then trust it by {{"allow_project_commands": true}} in {trust}; or use the global config.'
+        )
         raise _Refused(_incompatible(message, remedy, project.path))
+
+
+def _outside(reading: _Reading, entries: tuple[str, ...]) -> set[str]:
+    """The instruction files that are not in the repository once links are followed: one of them could be anybody's secret."""
+    home = os.path.realpath(reading.root.base)
+    places = {entry: expand(entry, reading.root, reading.caller).io for entry in entries}
+    reading.inputs += places.values()
+    return {entry for entry, path in places.items() if os.path.commonpath((home, os.path.realpath(path))) != home}
 
 
 def _check_instructions(reading: _Reading, entries: tuple[str, ...], config_path: str) -> None:

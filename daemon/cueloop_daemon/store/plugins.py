@@ -1,4 +1,4 @@
-"""Which plugins there are: folders with a `plugin.json`, the caller's own and, where trusted, the project's (contract section 5)."""
+"""Which plugins there are: folders with a `plugin.json`, the caller's and, where trusted, the project's (contract section 5)."""
 
 from __future__ import annotations
 

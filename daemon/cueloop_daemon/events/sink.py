@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class SinkClosed(Exception):  # noqa: N818 - it names a state, not a fault of ours
+class SinkClosed(Exception):
     """The connection behind a sink is gone, by either side; nothing more will be taken."""
 
 

@@ -18,6 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from cueloop_daemon.events.sink import Sink
+
 S = TypeVar("S")
 P = TypeVar("P", bound=BaseModel)
 
@@ -37,27 +39,6 @@ class Clock(Protocol):
         ...
 
 
-class Outlet(Protocol):
-    """A connection as something that events are sent to; the same as `events.sink.Sink`."""
-
-    def frame(self, body: bytes) -> bytes:
-        """The JSON text `body` as the peer's framing wants it."""
-        ...
-
-    def offer(self, frame: bytes) -> bool:
-        """True: taken. False: congested, nothing of it was sent; `drained` tells when to come again."""
-        ...
-
-    async def drained(self) -> None:
-        """Returns when the next frame can be offered. Raises `SinkClosed` when the connection is gone."""
-        ...
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
     """Who a client says it is (`hello`). For people and logs; nothing is decided by it."""
@@ -74,7 +55,8 @@ class Peer:
     """Counts up from 1 while the daemon lives."""
     pid: int | None
     """The peer's process when it connected; for people, it may be gone or another one by now."""
-    outlet: Outlet
+    sink: Sink
+    """Where events for this connection go; answers are the server's own business."""
     client: ClientInfo | None = None
     """Set by the handler of `hello`."""
     farewells: list[Callable[[], None]] = field(default_factory=list)

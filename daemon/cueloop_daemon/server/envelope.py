@@ -1,0 +1,184 @@
+"""JSON-RPC 2.0 on the outside of a call: a frame becomes requests, an answer becomes a frame. No I/O.
+
+`jsonrpcserver` sees a request only after this: it would answer for a whole batch at once, and drop the id of a request that it finds
+invalid.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from cueloop_daemon.server.requests import Result
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
+
+
+class Absent:
+    """The id of a notification."""
+
+
+ABSENT: Final = Absent()
+
+Id = str | int | float | None
+"""An id goes back as it came; null is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A valid request or, with an ABSENT id, a notification. `raw` is what was sent, for the dispatcher."""
+
+    id: Id | Absent
+    method: str
+    params: Any
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """What is to be answered instead of a call."""
+
+    id: Id
+    error: RpcError
+
+
+_SMALL: Final = 64 * 1024
+"""Pieces of a larger frame would take more memory than a second, closer reading."""
+
+
+class _Doubled(dict[str, Any]):
+    """An object in which a key came twice."""
+
+    key: str = ""
+
+
+def read(frame: bytes) -> object:
+    """The JSON value in `frame`. Raises RpcError (-32700) if it is none, or has NaN, a half surrogate or some 200 levels."""
+    try:
+        value: object = from_json(frame, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise codes.parse_error(_reason(str(error))) from None
+    return value if _keys_are_unique(frame) else json.loads(frame, object_pairs_hook=_object)
+
+
+def messages(value: object, most: int) -> Message | Invalid | list[Message | Invalid]:
+    """What a frame asks for: one thing, or a batch of them, each judged by itself. A batch of none or above `most` is one Invalid."""
+    if not isinstance(value, list):
+        return message(value)
+    if not value:
+        return Invalid(None, codes.invalid_request("a batch needs at least one request"))
+    if len(value) > most:
+        return Invalid(None, codes.invalid_request(f"a batch may have {most} requests, this one has {len(value)}"))
+    return [message(item) for item in value]
+
+
+def message(value: object) -> Message | Invalid:
+    """One request. An Invalid has the request's id wherever that can be told."""
+    if not isinstance(value, dict):
+        return Invalid(None, codes.invalid_request("a request is an object"))
+    if isinstance(value, _Doubled):
+        return Invalid(None, codes.invalid_request(f"the key {value.key[:100]!r} is there twice"))
+    found = value.get("id", ABSENT)
+    if not _is_id(found):
+        return Invalid(None, codes.invalid_request("id is a string, a number or null"))
+    method = value.get("method", ABSENT)
+    params = value.get("params", ABSENT)
+    if method is ABSENT and ("result" in value or "error" in value):
+        # An answer to nothing. Its id is of another series than the peer's own requests, so it must not come back.
+        return Invalid(None, codes.invalid_request("nothing was asked of this side, so there is nothing to answer"))
+    if value.get("jsonrpc") != "2.0":
+        problem = 'jsonrpc is "2.0"'
+    elif not isinstance(method, str):
+        problem = "method is a string"
+    elif params is not ABSENT and not isinstance(params, dict | list):
+        problem = "params is an object or an array"
+    else:
+        return Message(found, method, params, value)
+    return Invalid(None if isinstance(found, Absent) else found, codes.invalid_request(problem))
+
+
+def doubled_key(value: object) -> str | None:
+    """A key that is twice in an object at any depth of `value`. Only values that `read` had to look at twice can have one."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _Doubled):
+            return item.key
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return None
+
+
+def answer(id: Id, result: Result) -> bytes:  # noqa: A002  (the protocol's word)
+    """A response with a result. Raises ValueError if the result cannot be JSON; bytes are taken on trust."""
+    if isinstance(result, bytes):
+        body = result
+    elif isinstance(result, BaseModel):
+        body = to_json(result, inf_nan_mode="constants")
+    else:
+        body = to_json(result, inf_nan_mode="constants")
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(id), body)
+
+
+def refusal(id: Id, error: RpcError) -> bytes:  # noqa: A002  (the protocol's word)
+    """A response with an error."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_id(id), to_json(error.to_wire()))
+
+
+def notification(method: str, params: BaseModel) -> bytes:
+    """A message to the peer that wants no answer."""
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (to_json(method), to_json(params))
+
+
+def joined(answers: Sequence[bytes]) -> bytes:
+    """The answer to a batch."""
+    return b"[%b]" % b",".join(answers)
+
+
+def _id(id: Id) -> bytes:  # noqa: A002  (the protocol's word)
+    return b"%d" % id if type(id) is int else to_json(id)
+
+
+def _is_id(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or value is ABSENT or isinstance(value, str) or type(value) is int
+
+
+def _keys_are_unique(frame: bytes) -> bool:
+    """Whether no key is there twice anywhere, even in different objects; False only means that a closer look is needed.
+
+    Without a backslash every second piece between quotes is a string, and one before a colon is a key: 2 µs for a usual request.
+    """
+    if len(frame) > _SMALL or b"\\" in frame:
+        return False
+    pieces = frame.split(b'"')
+    keys = [text for text, after in zip(pieces[1::2], pieces[2::2], strict=True) if after.lstrip(b" \t\r\n").startswith(b":")]
+    return len(keys) == len(set(keys))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    seen: set[str] = set()
+    doubled = _Doubled(found)
+    for key, _ in pairs:
+        if key in seen:
+            doubled.key = key
+            break
+        seen.add(key)
+    return doubled
+
+
+def _reason(text: str) -> str:
+    """pydantic's sentence; it has a place and never the text itself."""
+    return text[:200]

@@ -1,0 +1,172 @@
+"""The listening socket: how it gets its name, whether that name is still its own, and how connections come out of it.
+
+Bound by hand. The listeners of asyncio and anyio remove whatever stands at the path, a live daemon's socket too, and leave the new
+one open to others until a later chmod. Here the name appears by rename, when the socket already listens and has its final mode.
+The caller holds the ownership of the repository, so what is replaced is a leftover of a dead daemon.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+
+import anyio
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 4096
+"""A full backlog fails a caller at once; the kernel lowers this to `net.core.somaxconn`."""
+
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PEER_GONE = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EINTR, errno.EPERM})
+
+Accept = Callable[[socket.socket], socket.socket]
+
+
+def accept_one(sock: socket.socket) -> socket.socket:
+    """The next waiting connection. Raises BlockingIOError if there is none, OSError as accept(2)."""
+    return sock.accept()[0]
+
+
+class Listener:
+    """A listening Unix socket with a name (ours, or the service manager's)."""
+
+    def __init__(self, sock: socket.socket, path: str, identity: tuple[int, int] | None) -> None:
+        """`identity` is device and inode of the name if we made it; None if it belongs to somebody else and stays."""
+        sock.setblocking(False)
+        self._sock = sock
+        self._identity = identity
+        self.path = path
+
+    @classmethod
+    def bind(cls, path: str) -> Listener:
+        """Listen at `path`, whose folder exists, is ours and 0700. Raises OSError; then no name is left behind."""
+        sock, identity = _bind(path)
+        return cls(sock, path, identity)
+
+    @classmethod
+    def adopt(cls, fd: int, path: str) -> Listener:
+        """Take a listening socket that was passed to us, at descriptor `fd`. Its name at `path` is never removed by us.
+
+        Raises ValueError if it is no listening Unix stream socket. The descriptor is ours from then on.
+        """
+        sock = socket.socket(fileno=fd)
+        if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM or not _is_listening(sock):
+            sock.detach()
+            raise ValueError(f"descriptor {fd} is no listening Unix stream socket")
+        os.set_inheritable(fd, False)
+        return cls(sock, path, None)
+
+    def still_ours(self) -> bool:
+        """Whether callers who use the name reach this socket. A name that we did not make counts as long as something is there."""
+        return self._identity is None or _identity(self.path) == self._identity
+
+    def rebind(self) -> None:
+        """Make a socket at the path again (its name was removed) and go on with that; connections are not touched.
+
+        What waits in the old one unaccepted is refused by its close. Raises OSError; then the old one is kept.
+        """
+        if self._identity is None:
+            raise ValueError("the name belongs to whoever passed the socket")
+        new, self._identity = _bind(self.path)
+        new.setblocking(False)
+        old, self._sock = self._sock, new
+        anyio.notify_closing(old)
+        old.close()
+
+    def close(self) -> None:
+        """Stop listening and remove the name, if it is still our own. May be called again."""
+        if self._sock.fileno() < 0:
+            return
+        if self._identity is not None and self.still_ours():
+            with suppress(OSError):
+                os.unlink(self.path)
+        anyio.notify_closing(self._sock)
+        self._sock.close()
+
+    async def accept(self, accept: Accept = accept_one) -> list[socket.socket]:
+        """The connections that wait now, at least one, non-blocking; empty if the system has no descriptor for one.
+
+        In that case the caller pauses before it asks again: the socket stays readable, so asking at once would spin.
+        A peer that has gone already is no reason to stop. Raises ClosedResourceError after `close`, other OSErrors as they are.
+        """
+        while True:
+            sock = self._sock
+            try:
+                await anyio.wait_readable(sock)
+            except anyio.ClosedResourceError:
+                if sock is self._sock:
+                    raise
+                continue  # replaced by `rebind`
+            taken, short = _take_all(sock, accept)
+            if taken or short:
+                return taken
+
+
+def _take_all(sock: socket.socket, accept: Accept) -> tuple[list[socket.socket], bool]:
+    """The waiting connections and whether the system ran out of descriptors. At most 64, so that these get going first."""
+    taken: list[socket.socket] = []
+    for _ in range(64):
+        try:
+            peer = accept(sock)
+        except BlockingIOError:
+            break
+        except OSError as error:
+            if error.errno in _PEER_GONE:
+                continue
+            if error.errno in _NO_DESCRIPTOR:
+                log.warning("no_descriptor_for_connection error=%s", error.strerror)
+                return taken, True
+            raise
+        peer.setblocking(False)
+        taken.append(peer)
+    return taken, False
+
+
+def _bind(path: str) -> tuple[socket.socket, tuple[int, int]]:
+    temporary = _temporary_name(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)  # of a daemon that died in between
+        mask = os.umask(0o177)
+        try:
+            sock.bind(temporary)
+        finally:
+            os.umask(mask)
+        try:
+            sock.listen(BACKLOG)
+            identity = _identity(temporary)
+            if identity is None:
+                raise FileNotFoundError(errno.ENOENT, "the new socket's name was removed", temporary)
+            os.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except BaseException:
+        sock.close()
+        raise
+    return sock, identity
+
+
+def _temporary_name(path: str) -> str:
+    """A name beside `path`, no longer than `d.sock`: the limit on socket paths counts here too. One owner, so one name is enough."""
+    return os.path.join(os.path.dirname(path), "d.new")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISSOCK(found.st_mode) else None
+
+
+def _is_listening(sock: socket.socket) -> bool:
+    return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

@@ -11,7 +11,7 @@ from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events import wire
 from cueloop_daemon.events.journal import Journal
-from cueloop_daemon.events.model import Filter, Row
+from cueloop_daemon.events.model import Filter, Method, Row
 from cueloop_daemon.events.sink import Sink, SinkClosed
 from cueloop_daemon.events.subscriber import State, Subscriber
 
@@ -82,13 +82,13 @@ class Fanout:
         return len(self._all), sum(one.state is State.LAGGING for one in self._all.values())
 
     def hand_out(self, rows: tuple[Row, ...]) -> None:
-        """Give what was just committed to all who stand before it, each row encoded once. Who does not take one lags from there."""
+        """Give what was just committed to all who stand before it, each row encoded once. Who refuses one lags from there."""
         if not self._live or not rows:
             return
         tails = [(row, wire.tail(self._journal.epoch, row)) for row in rows]
         refused: list[tuple[Subscriber, int]] = []
         for wanted, members in self._live.items():
-            packets = [(row.seq, row.method, tail) for row, tail in tails if wanted.wants(row)]
+            packets: list[tuple[int, Method, bytes]] = [(row.seq, row.method, tail) for row, tail in tails if wanted.wants(row)]
             for subscriber in members if packets else ():
                 for seq, method, tail in packets:
                     if not subscriber.offer(method, tail):

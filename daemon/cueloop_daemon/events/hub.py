@@ -47,9 +47,9 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class HubStatus:
-    """Counters for `daemon.status`. `reason` is None while events are kept on disk; `notice`: what happened to the log, if anything.
+    """Counters for `daemon.status`.
 
-    Both are sentences for people.
+    `reason` is None while events are kept on disk; `notice` is what happened to the log, if anything. Both are for people.
     """
 
     epoch: str
@@ -163,12 +163,12 @@ class Hub:
             await self._settled.wait()
 
     async def room(self) -> None:
-        """Return when little waits to be committed. Who publishes output awaits this after each event, and is paced by the disk."""
+        """Return when little waits to be committed. Who publishes output awaits it after each event."""
         while self._pending.bytes > ROOM_BYTES and self._fanout is not None:
             await self._settled.wait()
 
     async def subscribe(self, sink: Sink, wanted: Filter, cursor: Cursor | None = None) -> Subscribed:
-        """Register a subscriber after `cursor` (None: from now on). It hears nothing before `start`, so that the reply comes first.
+        """Register a subscriber after `cursor` (None: from now on). It hears nothing before `start`: the reply comes first.
 
         The snapshot and the place in the stream belong to one moment, and the cursor is committed when this returns; a burst of
         events cannot keep it waiting. A cursor that is of another epoch, fell out, or lies beyond the end is answered by a gap

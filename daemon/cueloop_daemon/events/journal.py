@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import anyio
-from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio import CapacityLimiter, to_thread
 from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events.log import EventLog
@@ -173,7 +173,7 @@ class Journal:
             moved_to = await self._in_lane(log.set_aside)
             if is_last_try:
                 raise LogUnwritable(str(why))
-            new = await self._in_lane(lambda: open_log(self._place, self._before()))
+            new = await self._in_lane(lambda: open_log(self._place, Before(self.end, self.revisions.current)))
         except LogError as exc:
             self._serve_from_memory(exc)
         else:
@@ -182,16 +182,13 @@ class Journal:
 
     async def _return_to_disk(self) -> None:
         try:
-            log = await self._in_lane(lambda: open_log(self._place, self._before()))
+            log = await self._in_lane(lambda: open_log(self._place, Before(self.end, self.revisions.current)))
         except LogError as exc:
             self._left_at = self._monotonic()
             self._reason = _reason(exc)
         else:
             self._adopt(log)
             self._note("the event log is in use again, in a new epoch", None)
-
-    def _before(self) -> Before:
-        return Before(self.end, self.revisions.current)
 
     def _adopt(self, log: EventLog) -> None:
         self._log = log
@@ -234,9 +231,8 @@ class Journal:
         _logger.warning("event log changed path=%s epoch=%s notice=%s", self._place.path, self.epoch, self._notice)
 
     async def _in_lane(self, call: Callable[[], T]) -> T:
-        """Alone with the file, in a worker thread, to its end even if cancelled: a commit is never left half known."""
-        with CancelScope(shield=True):
-            return await to_thread.run_sync(call, limiter=self._lane)
+        """Alone with the file, in a worker thread. Once begun it is waited for, even if cancelled: no commit is half known."""
+        return await to_thread.run_sync(call, limiter=self._lane)
 
 
 def _read(log: EventLog, after: int, upto: int, wanted: Filter) -> Chunk | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure, Lost, NoDaemon
 from cueloop_client.reach import may_have_daemon, peer_process, reach
@@ -12,15 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from cueloop_protocol.roots import Caller, Root
+    from cueloop_protocol.roots import Root
 
     from cueloop_client.context import Context
     from cueloop_client.reach import Process
-
-WITH_CALLER = frozenset(
-    {"config.resolve", "workspace.overview", "session.get", "resume.preview", "run.start", "events.subscribe"}
-)
-"""Methods that take `caller`: whose configuration counts."""
 
 
 def read(context: Context, method: str, params: Mapping[str, Any], *, may_start: bool = True) -> Any:
@@ -29,7 +25,7 @@ def read(context: Context, method: str, params: Mapping[str, Any], *, may_start:
     Raises RpcError and Failure.
     """
     root = context.root()
-    asked = with_caller(context, method, params)
+    asked = with_caller(context.world.caller(), method, params)
     if context.without_daemon or not may_have_daemon(root):
         return answer_here(context, root, method, asked)
     try:
@@ -49,24 +45,7 @@ def change(context: Context, method: str, params: Mapping[str, Any]) -> Any:
             "Make it writable, or call this in a repository that has one.",
             word="permission_denied",
         )
-    return _from_daemon(context, root, method, with_caller(context, method, params), True)
-
-
-def with_caller(context: Context, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params, and whose configuration is meant where the method asks for it."""
-    if method not in WITH_CALLER:
-        return dict(params)
-    return {**params, "caller": caller_params(context.world.caller())}
-
-
-def caller_params(caller: Caller) -> dict[str, str]:
-    """The `caller` of a request."""
-    from cueloop_protocol.roots import shown
-
-    told = {"home": shown(caller.home)}
-    if caller.config_home is not None:
-        told["config_home"] = shown(caller.config_home)
-    return told
+    return _from_daemon(context, root, method, with_caller(context.world.caller(), method, params), True)
 
 
 def answer_here(context: Context, root: Root, method: str, params: Mapping[str, Any]) -> Any:

@@ -74,7 +74,11 @@ def send(sock: socket.socket, request: Mapping[str, Any], deadline: Deadline) ->
 
 def read_message(sock: socket.socket, buffer: bytearray, deadline: Deadline) -> dict[str, Any]:
     """The next message; what lies behind it stays in `buffer`. Raises Silent, Lost or BadAnswer."""
-    line = _read_line(sock, buffer, deadline)
+    return read_json(_read_line(sock, buffer, deadline))
+
+
+def read_json(line: bytes) -> dict[str, Any]:
+    """The message in a line. Raises BadAnswer."""
     import json
 
     try:

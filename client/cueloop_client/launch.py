@@ -1,7 +1,7 @@
 """Starting the daemon when it is needed: once, however many ask at the same time. Standard library only.
 
-A start lock makes one of many callers the starter; the others wait for it and then find the daemon. That there is only one does not
-depend on this lock: the daemon's own locks decide, and a second one says who owns the repository and leaves.
+A start lock makes one of many callers the starter; the others wait for it and then find the daemon. That there is only one
+does not depend on this lock: the daemon's own locks decide, and a second one says who owns the repository and leaves.
 """
 
 from __future__ import annotations

@@ -41,9 +41,11 @@ def help_page(command: tuple[str, ...]) -> str:
         return command_page(COMMANDS[command])
     if command in GROUPS:
         return group_page(command)
+    from textwrap import fill
+
     return OVERVIEW.format(
         ours="\n".join(_columns((" ".join(words), entry.summary) for words, entry in COMMANDS.items())),
-        later=", ".join(LATER.values()),
+        later=fill(", ".join(LATER.values()), width=120, subsequent_indent="  "),
         options="\n".join(_columns(map(_option, GLOBAL))),
     )
 

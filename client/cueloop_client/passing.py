@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "CUELOOP_RUST_BIN"
 GUARD = "CUELOOP_PASSED_ON"
-"""Who passed on already: `depth:pid:dev-inode,dev-inode…`. 
+"""Who passed on already: `depth:pid:dev-inode,dev-inode…`.
 
 Exec keeps the pid, so within one pid a program that is met again is a circle."""
 DEEPEST = 16

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(context: Context) -> int:
-    """Print what the session file is: for people, or with --json the whole answer. A damaged one is an answer, too: exit code 0."""
+    """Print what the session file is: for people, or with --json the whole answer. A damaged one is an answer, too."""
     found = answer(read(context, "session.get", {}))
     if context.json:
         context.print_json(found)

@@ -34,7 +34,10 @@ def what_is_wrong(error: ValidationError, known_keys: Mapping[tuple[str, ...], t
 
 def quoted(value: object) -> str:
     """A value as JSON, cut off where it is long."""
-    text = json.dumps(value, ensure_ascii=False, default=repr)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except ValueError:  # Python does not write integers of thousands of digits, which JSON5 can spell in hex
+        text = "a value with a very large number"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 

@@ -26,6 +26,7 @@ from cueloop_daemon.store.jsonc import JsoncError, read_json
 
 _KNOWN_KEYS: Final[dict[tuple[str, ...], tuple[str, ...]]] = {(): tuple(Session.model_fields)}
 _NO_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+_LARGEST_VERSION: Final = 2**32 - 1
 _CHUNK: Final = 64 * 1024
 
 OpenFile = Callable[[str, int], int]
@@ -50,7 +51,7 @@ def classify(data: bytes) -> SessionLoaded | SessionCorrupt | SessionTooNew:
 
 def _newer_version(value: object) -> int | None:
     version: object = value.get("version") if isinstance(value, dict) else None
-    return version if type(version) is int and version > SESSION_VERSION else None
+    return version if type(version) is int and SESSION_VERSION < version <= _LARGEST_VERSION else None
 
 
 def read_session(path: str, open_file: OpenFile = os.open) -> SessionFile:

@@ -20,14 +20,17 @@ Texts = Items[str]
 
 _LARGEST: Final = 2**64 - 1
 _SMALLEST: Final = -(2**63)
+_BEYOND: Final = 2**1024 - 2**970  # from here on a float is infinite
 
 
 def field_text(value: object) -> object:
     """A custom field's value as text: numbers and booleans become what JSON writes for them; anything else is left to fail."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value) if _SMALLEST <= value <= _LARGEST else _float_text(float(value))
+    if isinstance(value, int) and _SMALLEST <= value <= _LARGEST:
+        return str(value)
+    if isinstance(value, int):  # a number beyond 64 bits is read as a fraction by the other tool, and written so
+        return _float_text(float(value) if abs(value) < _BEYOND else math.inf)
     if isinstance(value, float):
         return _float_text(value)
     if not isinstance(value, str):

@@ -89,9 +89,11 @@ def problems(error: ValidationError) -> list[dict[str, str]]:
 
 
 def path_text(location: tuple[int | str, ...]) -> str:
-    """`("answer", "choices", 0)` → `answer.choices[0]`."""
+    """`("answer", "choices", 0)` → `answer.choices[0]`. pydantic's mark for "the key itself" is left out."""
     text = ""
     for step in location:
+        if step == "[key]":
+            continue
         if isinstance(step, int):
             text += f"[{step}]"
         else:

@@ -10,6 +10,9 @@ from pydantic.json_schema import models_json_schema
 
 REF = "#/components/schemas/"
 
+_ANYTHING = "JsonValue"
+"""pydantic's name for a schema that allows everything; `{}` says the same."""
+
 
 def schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], str], dict[str, Any]]:
     """(model → its name, name → schema) for `models` and all they refer to.
@@ -20,7 +23,7 @@ def schemas(models: Iterable[type[BaseModel]]) -> tuple[dict[type[BaseModel], st
     wanted = list(dict.fromkeys(models))
     found, root = models_json_schema([(model, "validation") for model in wanted], ref_template=REF + "{model}")
     names = {key: _name(key) for key in root["$defs"]}
-    shapes = {names[key]: _tidy(schema, names) for key, schema in root["$defs"].items()}
+    shapes = {names[key]: _tidy(schema, names) for key, schema in root["$defs"].items() if key != _ANYTHING}
     return {model: names[ref_name(found[model, "validation"])] for model in wanted}, shapes
 
 
@@ -39,6 +42,8 @@ def _tidy(schema: Any, names: dict[str, str]) -> Any:
         return [_tidy(item, names) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("$ref") == REF + _ANYTHING:
+        return {key: value for key, value in schema.items() if key == "description"}
     tidy = {key: _tidy(value, names) for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
     if "$ref" in schema:
         tidy["$ref"] = REF + names[ref_name(schema)]

@@ -128,6 +128,7 @@ class Leaf(Wire):
     either: Maybe[int | str] = None
     null_or: int | None
     free: Maybe[JsonObject] = None
+    anything: Any = None
 
 
 def test_what_may_be_left_out_is_not_called_nullable() -> None:
@@ -136,5 +137,6 @@ def test_what_may_be_left_out_is_not_called_nullable() -> None:
     assert shape["properties"]["either"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}
     assert shape["properties"]["null_or"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
     assert shape["properties"]["free"] == {"type": "object", "additionalProperties": {}}
+    assert shape["properties"]["anything"] == {}
     assert shape["properties"]["kind"] == {"const": "leaf", "type": "string"}
     assert shape["required"] == ["kind", "null_or"]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
 from cueloop_protocol import codes
+from cueloop_protocol import reference as program
 from cueloop_protocol.methods import ALWAYS, METHODS
 from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.reference import main, reference
@@ -82,6 +85,14 @@ def test_the_command_checks_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     file.write_text(page, "utf-8")
     assert main(["--check", str(file)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_it_runs_as_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], page: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["reference"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(program.__file__), run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == page
 
 
 @pytest.mark.parametrize("arguments", [["--check"], ["--other", "x"], ["--check", "a", "b"]])

@@ -1,4 +1,4 @@
-"""SIGKILL at each step of a change of the session: the file is the old or the new one, whole, and nothing of anybody's is lost."""
+"""SIGKILL at each step of a change of the session: the file is the old or the new one, whole; nothing of anybody's is lost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Another program renames its own session file into place while we replace or remove ours: its bytes survive, and the result says so.
+"""Another program renames its own session file into place while we replace or remove ours: its bytes survive, the result says so.
 
-Interleavings are made, not awaited: the other writer acts between two calls of ours, at every single place there is and at pairs of
-places. A sample with a real second process follows.
+Interleavings are made, not awaited: the other writer acts between two calls of ours, at every single place there is and at pairs
+of places. A sample with a real second process follows.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def check(world: World, other: Other, result: Result) -> None:
     assert other.owed <= {final, *kept}
     assert world.leftovers() == []
     foreign = {data for data, why in kept.items() if why == "foreign"}
-    assert {etag_of_bytes(data) for data in foreign} == {entry.note.etag for entry in named(result) if entry.note}
+    assert {etag_of_bytes(data) for data in foreign} == {entry.note.etag for entry in named(result)}
     match result:
         case Saved():
             assert final == NEW or final in other.written

@@ -81,11 +81,11 @@ class World:
         temp.replace(self.file)
         return etag_of_bytes(data)
 
-    def kept(self) -> dict[bytes, str | None]:
+    def kept(self) -> dict[bytes, str]:
         """The bytes in the history and why they are there."""
         folder = self.cache / "cueloopd" / "history"
         entries = self.history.entries()
-        return {(folder / f"{entry.number:08d}.jsonc").read_bytes(): entry.note.why if entry.note else None for entry in entries}
+        return {(folder / f"{entry.number:08d}.jsonc").read_bytes(): entry.note.why for entry in entries}
 
     def quarantined(self) -> list[bytes]:
         return [path.read_bytes() for path in sorted((self.cache / "session-quarantine").glob("*"))]

@@ -32,7 +32,7 @@ _CHUNK = 1024 * 1024
 class Note:
     """When and why bytes came into the history, their etag, and the task they name where that is known.
 
-    `why` is a reason of the resume decision, or `cleared`, `finished`, `foreign`, `quarantine`, `left_behind`.
+    `why` is a reason of the resume decision, or `cleared`, `finished`, `foreign`, `quarantine`, `left_behind`, `unknown`.
     """
 
     when: datetime
@@ -43,11 +43,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """Bytes that are kept. `path` is as people see it; `note` is None if it was lost or cannot be read."""
+    """Bytes that are kept. `path` is as people see it. A note that was lost is made up from the file, its `why` is `unknown`."""
 
     number: int
     path: str
-    note: Note | None
+    note: Note
 
 
 class History:
@@ -112,7 +112,7 @@ class History:
     def entries(self) -> tuple[HistoryEntry, ...]:
         """What is kept, newest first. Makes nothing; an empty history if there is no folder."""
         numbers = sorted((number for number, ending in self._listing() if ending == "jsonc"), reverse=True)
-        return tuple(HistoryEntry(number, self._shown(number), self._note(number)) for number in numbers)
+        return tuple(HistoryEntry(number, self._shown(number), self._note(number) or self._made_up(number)) for number in numbers)
 
     def recover(self, session: str, now: datetime) -> tuple[HistoryEntry, ...]:
         """After a crash: finish what `begin` started. Bytes that were not the ones meant go back to `session` if that is free.
@@ -199,6 +199,11 @@ class History:
         except OSError:
             return None
         return None if seen is None or seen.data is None else _parse_note(seen.data)
+
+    def _made_up(self, number: int) -> Note:
+        status = self._system.lstat(self._path(number, "jsonc"))
+        seen = look(self._system, self._path(number, "jsonc"))
+        return Note(datetime.fromtimestamp(status.st_mtime, UTC), "unknown", "" if seen is None else seen.etag)
 
     def _path(self, number: int, ending: str) -> str:
         return f"{self._folder}/{number:08d}.{ending}"

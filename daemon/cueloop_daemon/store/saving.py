@@ -185,9 +185,11 @@ class Saving:
 
     def _tidy(self) -> None:
         """Remove what is still aside if it is ours, else keep it. What cannot be done now, the next start's `recover` does."""
-        with contextlib.suppress(OSError, NotWritable):
-            left = look(self._system, self._aside)
-            if left is not None and self._is_ours(left):
-                self._system.unlink(self._aside)
-            elif left is not None:
-                self._history.take(self._aside, self._note("foreign", left))
+        for _ in range(2):
+            with contextlib.suppress(OSError, NotWritable):
+                left = look(self._system, self._aside)
+                if left is not None and self._is_ours(left):
+                    self._system.unlink(self._aside)
+                elif left is not None:
+                    self._history.take(self._aside, self._note("foreign", left))
+                return

@@ -13,7 +13,7 @@ from cueloop_daemon.events import wire
 from cueloop_daemon.events.journal import Journal
 from cueloop_daemon.events.model import Filter, Method, Row
 from cueloop_daemon.events.sink import Sink, SinkClosed
-from cueloop_daemon.events.subscriber import State, Subscriber
+from cueloop_daemon.events.subscriber import Kin, State, Subscriber
 
 SnapshotFor = Callable[[str | None], bytes]
 """The state as one JSON object, for the audience of a filter. Called on the loop, never awaits."""
@@ -34,7 +34,7 @@ class Fanout:
         self._snapshot_for = snapshot_for
         self._tasks = tasks
         self._all: dict[str, Subscriber] = {}
-        self._live: dict[Filter, dict[Subscriber, None]] = {}
+        self._live: dict[Kin, dict[Subscriber, None]] = {}
         self._made = 0
         self.gaps_sent = 0
 
@@ -87,11 +87,14 @@ class Fanout:
             return
         tails = [(row, wire.tail(self._journal.epoch, row)) for row in rows]
         refused: list[tuple[Subscriber, int]] = []
-        for wanted, members in self._live.items():
-            packets: list[tuple[int, Method, bytes]] = [(row.seq, row.method, tail) for row, tail in tails if wanted.wants(row)]
+        for kin, members in self._live.items():
+            sample = next(iter(members))
+            packets: list[tuple[int, Method, bytes, bytes]] = [
+                (row.seq, row.method, *sample.framed(row.method, tail)) for row, tail in tails if kin.wanted.wants(row)
+            ]
             for subscriber in members if packets else ():
-                for seq, method, tail in packets:
-                    if not subscriber.offer(method, tail):
+                for seq, method, before, after in packets:
+                    if not subscriber.sink.offer(before + subscriber.heads[method] + after):
                         refused.append((subscriber, seq))
                         break
         for subscriber, seq in refused:
@@ -104,7 +107,7 @@ class Fanout:
 
     def _go_live(self, subscriber: Subscriber) -> None:
         subscriber.state = State.LIVE
-        self._live.setdefault(subscriber.wanted, {})[subscriber] = None
+        self._live.setdefault(subscriber.kin, {})[subscriber] = None
 
     def _pump_from(self, subscriber: Subscriber, cursor: Cursor) -> None:
         self._leave_live(subscriber)
@@ -116,10 +119,10 @@ class Fanout:
         self._tasks.start_soon(self._pump, subscriber)
 
     def _leave_live(self, subscriber: Subscriber) -> None:
-        if (members := self._live.get(subscriber.wanted)) is not None:
+        if (members := self._live.get(subscriber.kin)) is not None:
             members.pop(subscriber, None)
             if not members:
-                del self._live[subscriber.wanted]
+                del self._live[subscriber.kin]
 
     def _end(self, subscriber: Subscriber) -> None:
         self._leave_live(subscriber)

@@ -21,7 +21,10 @@ class Sink(Protocol):
         ...
 
     def frame(self, body: bytes) -> bytes:
-        """`body` (one JSON text without line feeds) in the framing that this connection speaks. Pure."""
+        """`body` (one JSON text without line feeds) in the framing that this connection speaks.
+
+        Puts bytes before and after it that depend on its length alone: connections that frame `{}` alike frame all alike.
+        """
         ...
 
     def offer(self, frame: bytes) -> bool:

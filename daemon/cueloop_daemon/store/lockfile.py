@@ -80,7 +80,7 @@ class LockFile(Frozen):
             os.ftruncate(self.fd, 0)
 
     def close(self) -> None:
-        """Let the lock go. The file stays, since removing a lock file makes two of it."""
+        """Let the lock go; the file stays."""
         _close(self.fd)
 
 

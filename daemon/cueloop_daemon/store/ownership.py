@@ -101,10 +101,16 @@ class Ownership:
                     os.utime(path)
 
     def release(self) -> None:
-        """Let both locks go. Safe to call again."""
+        """Let both locks go, and leave nothing in `/tmp`. Safe to call again."""
         locks, self._locks = self._locks, ()
         for lock in locks:
             lock.unsign()
+        for lock in locks[1:]:
+            # Safe while it is held: who opened it before looks at the path again after locking, and starts over.
+            if lock.is_in_place():
+                with contextlib.suppress(OSError):
+                    os.unlink(lock.path)
+        for lock in locks:
             lock.close()
 
 

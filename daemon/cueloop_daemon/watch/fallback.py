@@ -36,9 +36,7 @@ class Changes(Protocol):
 
 def watch_folders(*paths: str, stop_event: anyio.Event) -> AsyncGenerator[set[tuple[Change, str]], None]:
     """`awatch` as it must be called: no filter, no recursion, no time-out of its own."""
-    return awatch(
-        *paths, watch_filter=None, stop_event=stop_event, step=STEP_MS, rust_timeout=0, recursive=False, raise_interrupt=False
-    )
+    return awatch(*paths, watch_filter=None, stop_event=stop_event, step=STEP_MS, rust_timeout=0, recursive=False)
 
 
 class WatchfilesWatcher:

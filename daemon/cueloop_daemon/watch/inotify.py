@@ -88,7 +88,7 @@ class InotifyWatcher:
             on_hint()
 
     async def _poll(self, on_hint: Callable[[], None]) -> None:
-        """Find what comes without an event: no events on that file system, a link above led elsewhere, a write without a close."""
+        """Find what comes without an event: no events on that file system, a link above led elsewhere, no close."""
         while True:
             await anyio.sleep(self._safety_poll)
             wanted, before = self._wanted, self._seen

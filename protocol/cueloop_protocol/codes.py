@@ -7,6 +7,11 @@ happened. An error document (version 1) has a word from a closed list, which Cue
 
 from __future__ import annotations
 
+from cueloop_protocol.error_words import DOCUMENT_CODES as DOCUMENT_CODES
+from cueloop_protocol.error_words import error_document as error_document
+from cueloop_protocol.error_words import is_retryable as is_retryable
+from cueloop_protocol.error_words import read_document
+
 TYPE_CHECKING = False  # as in `typing`, whose import would cost the command line two milliseconds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,20 +59,6 @@ NAMES: Mapping[int, str] = {
 }
 """Every code that this protocol sends → `data.name`."""
 
-DOCUMENT_CODES = (
-    "cli_unavailable",
-    "permission_denied",
-    "config_incompatible",
-    "parse_error",
-    "network_error",
-    "queue_corrupted",
-    "resource_busy",
-    "version_mismatch",
-    "task_mutation_conflict",
-    "unknown",
-)
-"""The closed list of an error document's `code`."""
-
 _DOCUMENT_CODE_OF: Mapping[int, str] = {
     CONFIRMATION_STALE: "task_mutation_conflict",
     RUN_ACTIVE: "resource_busy",
@@ -83,22 +74,6 @@ _DOCUMENT_CODE_OF: Mapping[int, str] = {
 def document_code(code: int) -> str:
     """The word for an RPC error that names none itself. `document_unusable` always names one, since it depends on the file."""
     return _DOCUMENT_CODE_OF.get(code, "unknown")
-
-
-def is_retryable(word: str) -> bool:
-    """Whether the same request may succeed later without anybody doing anything: only while something is busy."""
-    return word == "resource_busy"
-
-
-def error_document(word: str, message: str, detail: str | None = None) -> dict[str, Any]:
-    """An error document, version 1. ValueError if `word` is not in the closed list."""
-    if word not in DOCUMENT_CODES:
-        raise ValueError(f"{word!r} is no error document code")
-    document: dict[str, Any] = {"version": 1, "code": word, "message": message}
-    if detail is not None:
-        document["detail"] = detail
-    document["retryable"] = is_retryable(word)
-    return document
 
 
 class RpcError(Exception):
@@ -149,18 +124,8 @@ class RpcError(Exception):
             made.data.update({key: value for key, value in data.items() if key not in ("name", "error")})
             if isinstance(data.get("name"), str):
                 made.data["name"] = data["name"]
-            made.data["error"] = _read_document(data.get("error")) or made.data["error"]
+            made.data["error"] = read_document(data.get("error")) or made.data["error"]
         return made
-
-
-def _read_document(value: object) -> dict[str, Any] | None:
-    """A peer's error document without what this version does not know; None if it is none."""
-    if not isinstance(value, dict):
-        return None
-    word, message, detail = value.get("code"), value.get("message"), value.get("detail", "")
-    if word not in DOCUMENT_CODES or not isinstance(message, str) or not isinstance(detail, str):
-        return None
-    return error_document(word, message, detail if "detail" in value else None)
 
 
 def parse_error(reason: str) -> RpcError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from cueloop_protocol import codes, params, results
+from cueloop_protocol import codes, params, results, run_results
 from cueloop_protocol.base import Wire
 
 ALWAYS = (codes.INVALID_PARAMS, codes.INTERNAL_ERROR, codes.CANCELLED, codes.SHUTTING_DOWN)
@@ -75,34 +75,42 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         ),
         "run.start": MethodSpec(
             params.RunStartParams,
-            results.RunStartResult,
+            run_results.RunStartResult,
             "Start a run. Where a person must decide and can be asked, nothing happens but `confirmation_required`.",
             _TO_START,
             is_planned=True,
         ),
         "run.answer": MethodSpec(
             params.RunAnswerParams,
-            results.RunAnswerResult,
+            run_results.RunAnswerResult,
             "Answer a question that a run asks in the middle. The first answer counts.",
             (codes.NO_SUCH_RUN, codes.CONFLICT),
             is_planned=True,
         ),
         "run.stop": MethodSpec(
-            params.RunTargetParams, results.RunStopResult, "Stop after the current task.", (codes.NO_SUCH_RUN,), is_planned=True
+            params.RunTargetParams,
+            run_results.RunStopResult,
+            "Stop after the current task.",
+            (codes.NO_SUCH_RUN,),
+            is_planned=True,
         ),
         "run.cancel": MethodSpec(
             params.RunTargetParams,
-            results.RunCancelResult,
+            run_results.RunCancelResult,
             "Stop now. Answered when no process of the run is left.",
             (codes.NO_SUCH_RUN,),
             is_planned=True,
         ),
-        "run.get": MethodSpec(params.RunGetParams, results.RunGetResult, "One run.", (codes.NO_SUCH_RUN,), is_planned=True),
+        "run.get": MethodSpec(params.RunGetParams, run_results.RunGetResult, "One run.", (codes.NO_SUCH_RUN,), is_planned=True),
         "run.list": MethodSpec(
-            params.RunListParams, results.RunListResult, "The history of runs.", (codes.NO_SUCH_RUN,), is_planned=True
+            params.RunListParams, run_results.RunListResult, "The history of runs.", (codes.NO_SUCH_RUN,), is_planned=True
         ),
         "run.output": MethodSpec(
-            params.RunOutputParams, results.RunOutputResult, "A piece of a run's output.", (codes.NO_SUCH_RUN,), is_planned=True
+            params.RunOutputParams,
+            run_results.RunOutputResult,
+            "A piece of a run's output.",
+            (codes.NO_SUCH_RUN,),
+            is_planned=True,
         ),
         "events.subscribe": MethodSpec(
             params.SubscribeParams,

@@ -1,4 +1,4 @@
-"""The results of every method. What is not there is left out, never null, except inside documents that say otherwise.
+"""The results of every method but those of runs. What is not there is left out, never null, except inside documents that say otherwise.
 
 `revision` counts the states of the repository that this daemon has seen; an answer with a lower one is older. `observed_at` is
 the UTC time at which the files were looked at.
@@ -17,8 +17,7 @@ from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.overview import OverviewDocument, RunnabilitySummary
 from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument
 from cueloop_protocol.documents.session import Session
-from cueloop_protocol.documents.summary import Summary
-from cueloop_protocol.shapes import ActiveRunState, Choice, Count, CursorText, Mode, Question, QueueLockState, RunState
+from cueloop_protocol.shapes import ActiveRunState, Choice, Count, CursorText, Question, QueueLockState
 
 
 class Nothing(Wire):
@@ -124,87 +123,6 @@ class PreviewResult(Observed):
     choices: Maybe[Items[Choice]] = None
     session_etag: Maybe[str] = None
     settling: bool
-
-
-class RunStartResult(Observed):
-    """The run. `cursor` is the one before its first event; `repeated` if the idempotency key had started it before."""
-
-    run_id: str
-    cursor: CursorText
-    repeated: bool
-
-
-class RunAnswerResult(Observed):
-    """The answer that counts; `first` is false if somebody else's came before this one."""
-
-    run_id: str
-    question_id: str
-    choice: str
-    first: bool
-
-
-class RunStopResult(Observed):
-    """The run ends after its current task."""
-
-    run_id: str
-    state: RunState
-
-
-class RunCancelResult(Observed):
-    """The run is over and no process of it is left."""
-
-    run_id: str
-    summary: Summary
-
-
-class RunRecord(Wire):
-    """One run, active or over; a run that is over has `finished_at` and `summary`."""
-
-    run_id: str
-    mode: Mode
-    state: RunState | Literal["finished"]
-    task_id: Maybe[str] = None
-    phase: Maybe[Literal["plan", "implement", "review"]] = None
-    started_at: str
-    finished_at: Maybe[str] = None
-    decision: Maybe[Decision] = None
-    summary: Maybe[Summary] = None
-    error: Maybe[ErrorDocument] = None
-    output_bytes: Count
-    questions: Items[Question]
-
-    @model_validator(mode="after")
-    def _finished_has_summary(self) -> RunRecord:
-        if (self.state == "finished") != (self.finished_at is not None and self.summary is not None):
-            raise PydanticCustomError("run_state", "finished_at and summary are given exactly when the state is finished")
-        return self
-
-
-class RunGetResult(Observed):
-    """One run."""
-
-    run: RunRecord
-
-
-class RunListResult(Observed):
-    """Runs, newest first; `more` if there are older ones."""
-
-    runs: Items[RunRecord]
-    more: bool
-
-
-class RunOutputResult(Observed):
-    """Output from `offset` to `next_offset` of `total` bytes; `complete` when the run is over and this is its end.
-
-    Offsets count bytes. A piece never ends within a character; bytes that are not UTF-8 are shown as U+FFFD.
-    """
-
-    run_id: str
-    offset: Count
-    next_offset: Count
-    total: Count
-    text: str
-    complete: bool
 
 
 class Snapshot(Standing):

@@ -8,7 +8,7 @@ import sys
 import cueloop_protocol
 import pytest
 
-FAST = ("framing", "codes", "cursor")
+FAST = ("framing", "codes", "cursor", "error_words")
 
 
 @pytest.mark.parametrize("name", cueloop_protocol.__all__)

@@ -9,7 +9,8 @@ from cueloop_protocol.documents.session import Session
 from cueloop_protocol.example_values import DOCUMENT, ERROR, RECORD, SESSION, SNAPSHOT
 from cueloop_protocol.methods import METHODS
 from cueloop_protocol.notifications import NOTIFICATIONS
-from cueloop_protocol.results import RunRecord, SessionGetResult, Snapshot
+from cueloop_protocol.results import SessionGetResult, Snapshot
+from cueloop_protocol.run_results import RunRecord
 from pydantic import ValidationError
 
 HEAD = {"revision": 1, "observed_at": "t", "path": "/r/.cueloop/cache/session.jsonc", "settling": False}

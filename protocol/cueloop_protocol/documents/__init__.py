@@ -1,4 +1,4 @@
-"""The documents that are shared with other tools, one module each: import from the module, so that only what is used is loaded."""
+"""The documents shared with other tools, one module each: import from the module, so that only what is used is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of every method but those of runs. What is not there is left out, never null, except inside documents that say otherwise.
+"""The results of every method but `run.*`. What is not there is left out, never null, except where a document says otherwise.
 
 `revision` counts the states of the repository that this daemon has seen; an answer with a lower one is older. `observed_at` is
 the UTC time at which the files were looked at.

@@ -1,4 +1,4 @@
-"""Print each decision about the interrupted session of a repository as it is pushed. Usage: subscribe_library.py [REPOSITORY] [COUNT]
+"""Print each decision about a repository's interrupted session as it is pushed. Usage: subscribe_library.py [REPOSITORY] [COUNT]
 
 The library finds the daemon, starts it if need be, and goes on from the right place when the connection is lost.
 """
@@ -9,6 +9,7 @@ import sys
 
 import anyio
 from cueloop_client import connect
+from cueloop_protocol.documents.envelope import ResumeDecision
 from cueloop_protocol.notifications import EventNotification, GapNotification
 
 
@@ -21,7 +22,7 @@ async def main(repository: str, count: int) -> None:
             note = await anext(subscription)
             if isinstance(note, GapNotification):
                 print(f"(nothing is known between {note.from_} and {note.to})", flush=True)
-            elif isinstance(note, EventNotification):
+            elif isinstance(note, EventNotification) and isinstance(note.event, ResumeDecision):
                 print(note.event.message, flush=True)
                 count -= 1
 

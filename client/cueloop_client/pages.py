@@ -72,14 +72,10 @@ def group_page(group: tuple[str, ...]) -> str:
 
 
 def version() -> str:
-    """The version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
+    """The version of this distribution."""
+    from cueloop_protocol.version import __version__
 
-    try:
-        return installed("cueloopd")
-    except PackageNotFoundError:
-        return "0 (not installed)"
+    return __version__
 
 
 def not_yet(command: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 
-from cueloop_protocol.identity import is_same_process
+from cueloop_protocol.identity import boot_id, is_same_process, process_start_time
 
 from cueloop_client.failures import Silent
 
@@ -34,8 +34,9 @@ def _await_descriptor(process: Process, deadline: Deadline) -> bool:
     except OSError:
         return _await_looking(process, deadline)
     try:
-        # Opened first, looked at second: if this is another process by now, ours is gone.
-        if not is_same_process(process.pid, process.start_time, process.boot_id):
+        # Opened first, looked at second: another start time is another process, and ours is gone. No start time is a zombie, whose
+        # other threads may still hold its sockets; the descriptor tells when the last of them has ended.
+        if process_start_time(process.pid) not in (process.start_time, None) or process.boot_id != boot_id():
             return True
         poll = select.poll()
         poll.register(fd, select.POLLIN)

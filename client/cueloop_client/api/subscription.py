@@ -14,7 +14,7 @@ from cueloop_client.api.stream import Stream
 
 
 class Subscription(Stream):
-    """Iterate over it for the notes; a gap is a note, too. Made by `Client.subscribe`, used with `async with` or just `async for`.
+    """Iterate over it for the notes; a gap is a note, too. Made by `Client.subscribe`; used with `async with` or `async for`.
 
     Iterating raises what `Stream.next_note` does, never ends by itself, and can go on after it was cancelled.
     """

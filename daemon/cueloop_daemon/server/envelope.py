@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 on the outside of a call: a frame becomes requests, an answer becomes a frame. No I/O.
 
-`jsonrpcserver` sees a request only after this: it would answer for a whole batch at once, and drop the id of a request that it finds
-invalid.
+`jsonrpcserver` sees a request only after this: it would answer for a whole batch at once, and drop the id of a request that it
+finds invalid.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from cueloop_daemon.server.requests import Result
-from cueloop_protocol import codes
-from cueloop_protocol.codes import RpcError
 
 
 class Absent:
@@ -53,9 +53,11 @@ _SMALL: Final = 64 * 1024
 
 
 class _Doubled(dict[str, Any]):
-    """An object in which a key came twice."""
+    """An object with the same key twice, itself or somewhere inside: which value was meant, nobody can tell."""
 
-    key: str = ""
+    repeated: Sequence[str] = ()
+    """The keys, the object's own first."""
+    has_one_id: bool = True
 
 
 def read(frame: bytes) -> object:
@@ -64,11 +66,11 @@ def read(frame: bytes) -> object:
         value: object = from_json(frame, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         raise codes.parse_error(_reason(str(error))) from None
-    return value if _keys_are_unique(frame) else json.loads(frame, object_pairs_hook=_object)
+    return value if _keys_are_unique(frame) else _read_closely(frame)
 
 
 def messages(value: object, most: int) -> Message | Invalid | list[Message | Invalid]:
-    """What a frame asks for: one thing, or a batch of them, each judged by itself. A batch of none or above `most` is one Invalid."""
+    """What a frame asks for: one thing, or a batch of them, each judged by itself. A batch of none, or of over `most`, is Invalid."""
     if not isinstance(value, list):
         return message(value)
     if not value:
@@ -82,9 +84,10 @@ def message(value: object) -> Message | Invalid:
     """One request. An Invalid has the request's id wherever that can be told."""
     if not isinstance(value, dict):
         return Invalid(None, codes.invalid_request("a request is an object"))
-    if isinstance(value, _Doubled):
-        return Invalid(None, codes.invalid_request(f"the key {value.key[:100]!r} is there twice"))
     found = value.get("id", ABSENT)
+    if isinstance(value, _Doubled):
+        told = found if value.has_one_id and _is_id(found) and not isinstance(found, Absent) else None
+        return Invalid(told, codes.invalid_request(f"the key {value.repeated[0][:100]!r} is there twice"))
     if not _is_id(found):
         return Invalid(None, codes.invalid_request("id is a string, a number or null"))
     method = value.get("method", ABSENT)
@@ -103,28 +106,9 @@ def message(value: object) -> Message | Invalid:
     return Invalid(None if isinstance(found, Absent) else found, codes.invalid_request(problem))
 
 
-def doubled_key(value: object) -> str | None:
-    """A key that is twice in an object at any depth of `value`. Only values that `read` had to look at twice can have one."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, _Doubled):
-            return item.key
-        if isinstance(item, dict):
-            waiting.extend(item.values())
-        elif isinstance(item, list):
-            waiting.extend(item)
-    return None
-
-
 def answer(id: Id, result: Result) -> bytes:  # noqa: A002  (the protocol's word)
     """A response with a result. Raises ValueError if the result cannot be JSON; bytes are taken on trust."""
-    if isinstance(result, bytes):
-        body = result
-    elif isinstance(result, BaseModel):
-        body = to_json(result, inf_nan_mode="constants")
-    else:
-        body = to_json(result, inf_nan_mode="constants")
+    body = result if isinstance(result, bytes) else to_json(result)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(id), body)
 
 
@@ -165,18 +149,54 @@ def _keys_are_unique(frame: bytes) -> bool:
     return len(keys) == len(set(keys))
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
+def _read_closely(frame: bytes) -> object:
+    """The same value, but each request (the whole, or an item of a batch) that has a key twice at any depth is a `_Doubled`."""
+    found_one = False
+
+    def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found_one
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        found_one = True
+        return _doubled(found, _repeated([key for key, _ in pairs]))
+
+    value: object = json.loads(frame, object_pairs_hook=note)
+    if not found_one:
+        return value
+    return [_marked(item) for item in value] if isinstance(value, list) else _marked(value)
+
+
+def _doubled(value: dict[str, Any], keys: Sequence[str]) -> _Doubled:
+    made = _Doubled(value)
+    made.repeated, made.has_one_id = keys, "id" not in keys
+    return made
+
+
+def _repeated(keys: Sequence[str]) -> list[str]:
     seen: set[str] = set()
-    doubled = _Doubled(found)
-    for key, _ in pairs:
-        if key in seen:
-            doubled.key = key
-            break
-        seen.add(key)
-    return doubled
+    repeated: list[str] = []
+    for key in keys:
+        (repeated.append if key in seen else seen.add)(key)
+    return repeated
+
+
+def _marked(value: object) -> object:
+    """`value`, or if something below it has a key twice, a `_Doubled` of it. Other things than objects stay as they are."""
+    if not isinstance(value, dict) or isinstance(value, _Doubled):
+        return value
+    waiting: list[object] = list(value.values())
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _Doubled):
+            made = _doubled(value, item.repeated)
+            made.has_one_id = True
+            return made
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return value
 
 
 def _reason(text: str) -> str:

@@ -14,11 +14,11 @@ class Limits:
     connections: int = 2048
     """One more is answered with `limit_exceeded` and closed."""
     unspoken: int = 64
-    """Connections without a first whole frame. A newcomer beyond it makes the oldest one leave, once that has had its `patience`."""
+    """Connections without a first whole frame. A newcomer makes the oldest one leave, once that has had its `patience`."""
     speak_within: float = 5.0
     """A connection without a first whole frame by then is closed with a reason."""
     patience: float = 0.1
-    """What every new connection has for its first frame however many others wait. A burst of callers that do speak loses nobody."""
+    """What every new connection has for its first frame, however many others wait. A burst of callers that speak loses nobody."""
     frame: int = MAX_FRAME
     """A larger one is answered and ends the connection."""
     big_frame: int = 256 * 1024
@@ -38,6 +38,8 @@ class Limits:
     accept_retry: float = 0.1
     """Pause after the system had no descriptor for a new connection. Ends early when a connection closes."""
     grace: float = 5.0
-    """After `Server.close`, time for what is under way to end and for what is queued to be sent."""
+    """After `Server.close`, time for the calls that are under way. Then they are cancelled."""
+    farewell: float = 1.0
+    """After that: time for what is queued to be sent. A peer that does not read delays the end no longer."""
     overdue: float = 2.0
-    """After the grace: time until the server reports that it cannot end by itself."""
+    """After the grace, farewell included: time until the server reports that it cannot end by itself."""

@@ -12,9 +12,9 @@ from collections import deque
 
 import anyio
 from anyio.abc import TaskGroup
+from cueloop_protocol.framing import Kind, encode
 
 from cueloop_daemon.events.sink import SinkClosed
-from cueloop_protocol.framing import Kind, encode
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +25,10 @@ class Writer:
     Events (`offer`) are taken only when nothing is kept, so that a slow subscriber costs one partly sent frame.
     """
 
-    def __init__(self, sock: socket.socket, tasks: TaskGroup, max_queued: int) -> None:
-        """`sock` is non-blocking and stays open until `tasks`, where the flushing task lives, has ended."""
+    def __init__(self, sock: socket.socket, max_queued: int) -> None:
+        """`sock` is non-blocking, and stays open until the group given to `start` has ended."""
         self._sock = sock
-        self._tasks = tasks
+        self._tasks: TaskGroup | None = None
         self._max_queued = max_queued
         self._kept: deque[memoryview] = deque()
         self._kept_bytes = 0
@@ -38,6 +38,12 @@ class Writer:
         self.kind: Kind | None = None
         """How the peer frames; None until it has spoken."""
         self.closed = False
+
+    def start(self, tasks: TaskGroup) -> None:
+        """The group for the flushing task. What was written before this is sent then, if not at once."""
+        self._tasks = tasks
+        if self._is_flushing:
+            tasks.start_soon(self._flush, name="flush")
 
     @property
     def is_congested(self) -> bool:
@@ -128,7 +134,8 @@ class Writer:
     def _flush_later(self) -> None:
         if not self._is_flushing:
             self._is_flushing = True
-            self._tasks.start_soon(self._flush, name="flush")
+            if self._tasks is not None:
+                self._tasks.start_soon(self._flush, name="flush")
 
     async def _flush(self) -> None:
         """Wait for the socket and send, until nothing is kept. Whatever it takes in one go is sent in one go."""

@@ -1,0 +1,190 @@
+"""Making the calls of one connection, in the order that `requests` promises. No bytes are read or written here.
+
+A message is begun at once, without a task. What can be answered then, is; the rest is finished in a task by the connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
+
+from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
+from cueloop_daemon.server.envelope import ABSENT, Absent, Id, Message, answer, refusal
+from cueloop_daemon.server.requests import Call, Clock, Effect, Peer, Reply, Result, When
+from cueloop_daemon.server.writer import Writer
+
+log = logging.getLogger(__name__)
+S = TypeVar("S")
+
+CANCEL = "$/cancelRequest"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A call that was made. `body` is None where no answer is wanted; `after` is to be performed when it is with the writer."""
+
+    body: bytes | None
+    after: tuple[Effect, ...] = ()
+    call: Call[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Generic[S]):
+    """A call that has to wait for something. If `reply` is there, only its effects are missing, and `call` is what made it."""
+
+    bound: Bound[S]
+    call: Call[S]
+    reply: Reply | None
+
+
+NOTHING = Outcome(None)
+
+
+class Calls(Generic[S]):
+    """The calls of one connection: making them, and withdrawing those that are under way."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher[S],
+        services: S,
+        clock: Clock,
+        peer: Peer,
+        writer: Writer,
+        is_closing: Callable[[], bool],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._services = services
+        self._clock = clock
+        self._peer = peer
+        self._writer = writer
+        self._is_closing = is_closing
+        self._scopes: dict[tuple[type, object], list[anyio.CancelScope]] = {}
+
+    def begin(self, message: Message) -> Outcome | Pending[S]:
+        """Do what can be done without waiting. Never raises for what the message or a handler got wrong."""
+        if message.method == CANCEL and message.id is ABSENT:
+            self._cancel(message.params)
+            return NOTHING
+        if self._is_closing():
+            return _refused(message.id, codes.shutting_down())
+        bound = self._dispatcher.bind(message)
+        if isinstance(bound, RpcError):
+            return _refused(message.id, bound)
+        call = self._call()
+        try:
+            entry = bound.entry
+            if entry.prepare is not None and not (entry.is_fresh is not None and entry.is_fresh(call, bound.params)):
+                return Pending(bound, call, None)
+            reply = entry.handler(call, bound.params)
+            if reply.effects:
+                return Pending(bound, call, reply)
+            return Outcome(_body(bound, reply.result))
+        except Exception as error:
+            return _refused(bound.id, told(error, bound.method))
+
+    async def finish(self, pending: Pending[S], hold: Callable[[], None] | None = None) -> Outcome:
+        """Wait for what the call needs and make it. `hold` is called before something may send events that have to follow the answer.
+
+        A call that was withdrawn before its effects began leaves nothing and is cancelled by its scope (`may_be_cancelled`).
+        """
+        bound, call, reply = pending.bound, pending.call, pending.reply
+        try:
+            if reply is None:
+                call, reply = await self._prepared(bound, call)
+            result = await _perform(call, reply, hold)
+            return Outcome(_body(bound, result), _after(reply), call)
+        except Exception as error:
+            return _refused(bound.id, told(error, bound.method))
+
+    def may_be_cancelled(self, bound: Bound[S], scope: anyio.CancelScope) -> Callable[[], None]:
+        """From now on `$/cancelRequest` with this call's id cancels `scope`, until the returned function is called.
+
+        A durable call is not cancelled: its id is not known to `$/cancelRequest`.
+        """
+        if bound.entry.durable or not bound.wants_answer:
+            return _nothing
+        key = (type(bound.id), bound.id)  # 1, 1.0 and "1" are three ids; one id may be under way twice
+        scopes = self._scopes.setdefault(key, [])
+        scopes.append(scope)
+
+        def forget() -> None:
+            scopes.remove(scope)
+            if not scopes:
+                self._scopes.pop(key, None)
+
+        return forget
+
+    async def _prepared(self, bound: Bound[S], call: Call[S]) -> tuple[Call[S], Reply]:
+        assert bound.entry.prepare is not None  # only then is a call without a reply pending
+        await bound.entry.prepare(call, bound.params)
+        if not bound.entry.durable:
+            await self._writer.room()  # an answer is made only when there is a place for it
+        call = self._call()
+        return call, bound.entry.handler(call, bound.params)
+
+    def _call(self) -> Call[S]:
+        return Call(self._services, self._peer, self._clock.now(), self._clock.monotonic())
+
+    def _cancel(self, params: object) -> None:
+        """Requests that are answered already, or unknown, are no error: the answer and the wish may cross."""
+        if isinstance(params, dict) and "id" in params:
+            wanted = params["id"]
+            if wanted is None or isinstance(wanted, str | int | float):
+                for scope in self._scopes.get((type(wanted), wanted), ()):
+                    scope.cancel()
+
+
+async def settle(outcome: Outcome) -> None:
+    """Perform what comes after the reply. An effect that fails is logged; there is nobody left to tell."""
+    with anyio.CancelScope(shield=True):
+        for effect in outcome.after:
+            try:
+                assert outcome.call is not None  # effects come with the call that they belong to
+                await effect.perform(outcome.call)
+            except Exception:
+                log.exception("effect_failed effect=%s", type(effect).__name__)
+
+
+def withdrawn(bound: Bound[Any]) -> Outcome:
+    """The outcome of a call that was cancelled by its id."""
+    return _refused(bound.id, codes.cancelled())
+
+
+async def _perform(call: Call[Any], reply: Reply, hold: Callable[[], None] | None) -> Result:
+    """The effects before the answer, all or none. Nothing is awaited after the last one."""
+    result = reply.result
+    before = [effect for effect in reply.effects if effect.when is not When.AFTER_REPLY]
+    if not before:
+        return result
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    with anyio.CancelScope(shield=True):
+        for effect in sorted(before, key=lambda effect: effect.when):
+            if effect.when is When.SUBSCRIBE and hold is not None:
+                hold()
+            given = await effect.perform(call)
+            if given is not None:
+                result = given
+    return result
+
+
+def _nothing() -> None:
+    """For a call that cannot be withdrawn."""
+
+
+def _after(reply: Reply) -> tuple[Effect, ...]:
+    return tuple(effect for effect in reply.effects if effect.when is When.AFTER_REPLY)
+
+
+def _body(bound: Bound[Any], result: Result) -> bytes | None:
+    return None if isinstance(bound.id, Absent) else answer(bound.id, result)
+
+
+def _refused(id: Id | Absent, error: RpcError) -> Outcome:  # noqa: A002  (the protocol's word)
+    return NOTHING if isinstance(id, Absent) else Outcome(refusal(id, error))

@@ -1,0 +1,277 @@
+"""One connection: bytes in, requests begun in their order, answers out as they come, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
+from cueloop_protocol.framing import Decoder, FrameError, encode
+from pydantic import BaseModel
+
+from cueloop_daemon.server.batch import Batch
+from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle, withdrawn
+from cueloop_daemon.server.dispatch import Dispatcher
+from cueloop_daemon.server.envelope import Invalid, Message, messages, notification, read, refusal
+from cueloop_daemon.server.limits import Limits
+from cueloop_daemon.server.requests import Clock, Peer
+from cueloop_daemon.server.writer import Writer
+
+log = logging.getLogger(__name__)
+S = TypeVar("S")
+
+CHUNK = 64 * 1024
+"""Bytes of one read. Larger buffers cross malloc's threshold and cost a page mapping for every small message."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What the server has done since it began."""
+
+    connections: int = 0
+    refused: int = 0
+    requests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shell(Generic[S]):
+    """What all connections of a server share."""
+
+    dispatcher: Dispatcher[S]
+    services: S
+    clock: Clock
+    limits: Limits
+    durable: TaskGroup
+    """Where calls run that outlive their connection."""
+    is_closing: Callable[[], bool]
+    counters: Counters = field(default_factory=Counters)
+
+
+class Connection(Generic[S]):
+    """A connected socket, served until either side ends it. `run` once, in any case: it closes the socket."""
+
+    def __init__(self, sock: socket.socket, number: int, pid: int | None, shell: Shell[S]) -> None:
+        """`sock` is non-blocking and becomes the connection's own."""
+        self._sock = sock
+        self._shell = shell
+        self._limits = shell.limits
+        self._decoder = Decoder(shell.limits.frame)
+        self._writer = Writer(sock, shell.limits.queued)
+        self.peer = Peer(number, pid, self._writer)
+        self._calls = Calls(shell.dispatcher, shell.services, shell.clock, self.peer, self._writer, shell.is_closing)
+        self._greeting = anyio.CancelScope()
+        self._dismissal: RpcError | None = None
+        self._under_way = 0
+        self._one_less = anyio.Event()
+        self._has_more = False  # the last read filled its buffer
+        self._turn = 0
+
+    async def run(self, spoke: Callable[[], None]) -> None:
+        """Serve until the peer goes, an error ends the input, or the surrounding scope is cancelled.
+
+        `spoke` is called when the first whole frame is here. What is broken in this connection is logged and ends it alone.
+        """
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._writer.start(self._tasks)
+                await self._serve(spoke)
+                self._tasks.cancel_scope.cancel()
+        except Exception:
+            log.exception("connection_failed peer=%d", self.peer.id)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self._writer.close()
+        self._sock.close()
+        self._wake()
+        for farewell in self.peer.farewells:
+            farewell()
+
+    async def _serve(self, spoke: Callable[[], None]) -> None:
+        frames = await self._greet()
+        if frames:
+            spoke()
+        while frames and await self._take(frames):
+            frames = await self._receive()
+        if self._dismissal is not None:
+            self._shell.counters.refused += 1
+            self._writer.send(refusal(None, self._dismissal))
+            with anyio.move_on_after(self._limits.linger):
+                await self.settled()
+                await _part(self._sock)
+        elif not _is_gone(self._sock):
+            await self.settled()  # the peer only closed its own half, and still reads
+
+    def dismiss(self, error: RpcError) -> None:
+        """End a connection that has not spoken yet, with a reason."""
+        self._dismissal = error
+        self._greeting.cancel()
+
+    def tell(self, method: str, params: BaseModel) -> None:
+        """Send a notification."""
+        self._writer.send(notification(method, params))
+
+    async def answered(self) -> None:
+        """Return when no call of this connection is under way."""
+        while self._under_way:
+            await self._one_less.wait()
+
+    async def settled(self) -> None:
+        """Return when every call of this connection is answered and every answer sent, or the connection is gone."""
+        while self._under_way and not self._writer.closed:
+            await self._one_less.wait()
+        await self._writer.flushed()
+
+    async def _greet(self) -> list[bytes | FrameError]:
+        """The first frames; none if they did not come in time, or another needed the place: then `_dismissal` says so."""
+        self._greeting.deadline = anyio.current_time() + self._limits.speak_within
+        with self._greeting:
+            return await self._receive()
+        if self._dismissal is None:
+            self._dismissal = codes.limit_exceeded(f"No request came within {self._limits.speak_within:g} seconds.")
+        return []
+
+    async def _receive(self) -> list[bytes | FrameError]:
+        """The next frames, at least one; none at the end of the input."""
+        while True:
+            data = await self._read()
+            frames = self._decoder.feed(data) if data else self._decoder.finish()
+            self._writer.kind = self._decoder.kind
+            if frames or not data:
+                return frames
+
+    async def _read(self) -> bytes:
+        """Some bytes; none at the end, whichever way it came. Reads first only where more is known to wait: a vain read costs."""
+        if self._has_more:
+            await anyio.lowlevel.checkpoint()
+        else:
+            await anyio.wait_readable(self._sock)
+        while True:
+            try:
+                data = self._sock.recv(CHUNK)
+            except (BlockingIOError, InterruptedError):
+                await anyio.wait_readable(self._sock)
+            except OSError as error:
+                log.debug("connection_lost peer=%d error=%s", self.peer.id, error.strerror)
+                return b""
+            else:
+                self._has_more = len(data) == CHUNK
+                return data
+
+    async def _take(self, frames: list[bytes | FrameError]) -> bool:
+        """Begin what the frames ask for, in order. False: one of them ended the input."""
+        for frame in frames:
+            if isinstance(frame, FrameError):
+                self._dismissal = RpcError(frame.code, frame.message)
+                return False
+            if self._turn >= self._limits.turn:
+                self._turn = 0
+                await anyio.lowlevel.checkpoint()
+            while self._under_way >= self._limits.in_flight:
+                await self._one_less.wait()
+            if self._writer.is_congested:
+                await self._writer.room()
+            self._turn += 1
+            try:
+                value = read(frame) if len(frame) <= self._limits.big_frame else await anyio.to_thread.run_sync(read, frame)
+            except RpcError as error:
+                self._writer.send(refusal(None, error))
+            else:
+                self._begin(messages(value, self._limits.batch_items))
+        return True
+
+    def _begin(self, asked: Message | Invalid | list[Message | Invalid]) -> None:
+        self._shell.counters.requests += 1
+        if isinstance(asked, Message):
+            outcome = self._calls.begin(asked)
+            if isinstance(outcome, Pending):
+                self._start(outcome)
+            elif outcome.body is not None:
+                self._writer.send(outcome.body)
+        elif isinstance(asked, Invalid):
+            self._writer.send(refusal(asked.id, asked.error))
+        else:
+            self._start_batch(asked)
+
+    def _start(self, pending: Pending[S]) -> None:
+        scope = anyio.CancelScope()
+        forget = self._calls.may_be_cancelled(pending.bound, scope)  # already now, not when the task has its first turn
+        self._under_way += 1
+
+        async def finish() -> None:
+            try:
+                outcome = withdrawn(pending.bound)
+                with scope:
+                    outcome = await self._calls.finish(pending)
+                await self._deliver(outcome)
+            finally:
+                forget()
+                self._ended_one()
+
+        group = self._shell.durable if pending.bound.entry.durable else self._tasks
+        group.start_soon(finish, name=pending.bound.method)
+
+    async def _deliver(self, outcome: Outcome) -> None:
+        if outcome.body is not None:
+            self._writer.send(outcome.body)
+        if outcome.after:
+            await settle(outcome)
+
+    def _start_batch(self, items: list[Message | Invalid]) -> None:
+        self._under_way += 1
+
+        async def finish() -> None:
+            try:
+                await Batch(self._calls, self._writer, self._limits).run(items)
+            finally:
+                self._ended_one()
+
+        is_durable = any(isinstance(item, Message) and self._shell.dispatcher.is_durable(item.method) for item in items)
+        (self._shell.durable if is_durable else self._tasks).start_soon(finish, name="batch")
+
+    def _ended_one(self) -> None:
+        self._under_way -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        self._one_less.set()
+        self._one_less = anyio.Event()
+
+
+async def turn_away(sock: socket.socket, error: RpcError, linger: float) -> None:
+    """Tell `error` to a connection that is not served, and close it."""
+    try:
+        with suppress(OSError):
+            sock.send(encode(refusal(None, error), None))
+        with anyio.move_on_after(linger):
+            await _part(sock)
+    finally:
+        sock.close()
+
+
+async def _part(sock: socket.socket) -> None:
+    """Stop sending, then read without looking until the peer ends: a close with unread input would take the reason from it."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_WR)
+        while True:
+            await anyio.wait_readable(sock)
+            if not sock.recv(CHUNK):
+                return
+
+
+def _is_gone(sock: socket.socket) -> bool:
+    """Whether the peer has closed both halves (or died), and not only said that it will send no more."""
+    poll = select.poll()
+    poll.register(sock, 0)
+    return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))

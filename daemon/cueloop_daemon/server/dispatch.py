@@ -1,0 +1,127 @@
+"""From a valid message to a call that is ready to be made: `jsonrpcserver` looks the method up and hands over the parameters.
+
+Its synchronous entry does the JSON-RPC semantics; nothing is run inside it. The function that it calls only reads the parameters
+and remembers the call, which the server then makes itself, so that cancellation, shields and deadlines hold.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from cueloop_protocol import codes
+from cueloop_protocol.base import problems
+from cueloop_protocol.codes import RpcError
+from pydantic import BaseModel, ValidationError
+
+from cueloop_daemon.server.envelope import ABSENT, Absent, Id, Message
+from cueloop_daemon.server.requests import Entry, Table
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schema in a way that Python 3.11 and 3.12 warn of
+    from jsonrpcserver import InvalidParams, Success, dispatch_to_response
+
+log = logging.getLogger(__name__)
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[S]):
+    """A call that can be made: its parameters are read."""
+
+    id: Id | Absent
+    method: str
+    entry: Entry[S, Any]
+    params: BaseModel
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether it is a request and no notification."""
+        return self.id is not ABSENT
+
+
+class _Slot:
+    """Where the called function leaves what it found out. One per message."""
+
+    __slots__ = ("error", "params")
+
+    def __init__(self) -> None:
+        self.params: BaseModel | None = None
+        self.error: RpcError | None = None
+
+
+class Dispatcher(Generic[S]):
+    """The methods of one server."""
+
+    def __init__(self, table: Table[S]) -> None:
+        self._table = dict(table)
+        self._methods = {name: _taker(entry.params) for name, entry in table.items()}
+
+    def bind(self, message: Message) -> Bound[S] | RpcError:
+        """The call that `message` asks for, or why it cannot be made: no such method, or parameters that do not fit."""
+        slot = _Slot()
+        response = dispatch_to_response(
+            message.raw,  # type: ignore[arg-type]  # a deserializer that does nothing wants what it gives
+            self._methods,
+            context=slot,
+            deserializer=_same,
+            validator=_same,
+        )
+        if slot.params is not None:
+            return Bound(message.id, message.method, self._table[message.method], slot.params)
+        if slot.error is not None:
+            return slot.error
+        if message.method not in self._table:
+            return codes.method_not_found(message.method)
+        log.error("dispatch_failed method=%s response=%r", message.method, response)
+        return codes.internal_error()
+
+    def is_durable(self, method: str) -> bool:
+        """Whether a call of `method`, once begun, outlives its connection."""
+        entry = self._table.get(method)
+        return entry is not None and entry.durable
+
+
+def told(error: Exception, method: str) -> RpcError:
+    """What the peer hears of an exception: an RpcError as it is, of anything else only that there was one; the log has the rest."""
+    inner = error
+    while isinstance(inner, ExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    if isinstance(inner, RpcError):
+        return inner
+    log.error("call_failed method=%s", method, exc_info=error)
+    return codes.internal_error()
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _taker(model: type[BaseModel]) -> Callable[..., Any]:
+    """The function that `jsonrpcserver` calls: parameters by name, or the same object as the only one by position."""
+    validate = model.model_validate
+
+    def take(slot: _Slot, /, *by_position: Any, **by_name: Any) -> Any:
+        given = by_name
+        if by_position:
+            given = by_position[0]
+            if len(by_position) > 1 or not isinstance(given, Mapping):
+                return _refuse(slot, codes.invalid_params([{"path": "", "message": "parameters are given by name"}]))
+        try:
+            slot.params = validate(given)
+        except ValidationError as error:
+            return _refuse(slot, codes.invalid_params(problems(error)))
+        return Success()
+
+    # Without it the library computes the signature anew for each request, which is half of its cost.
+    take.__signature__ = inspect.signature(take)  # type: ignore[attr-defined]  # functions take any attribute
+    return take
+
+
+def _refuse(slot: _Slot, error: RpcError) -> Any:
+    slot.error = error
+    return InvalidParams(error.data)

@@ -163,10 +163,11 @@ def test_a_key_is_written_so_that_it_can_be_found() -> None:
 def test_an_unknown_key_is_named_with_its_neighbour() -> None:
     with pytest.raises(RuleError) as caught:
         CONFIG({"agent": {"session_timeout": 1}}, ())
-    assert (caught.value.key, caught.value.allowed) == ("agent.session_timeout", "did you mean session_timeout_hours?")
+    assert caught.value.key == "agent.session_timeout"
+    assert caught.value.reason == "is no known key (did you mean session_timeout_hours?)"
     with pytest.raises(RuleError) as caught:
         CONFIG({"loop": {"x": 1}}, ())
-    assert caught.value.allowed == ", ".join(LOOP_FIELDS)
+    assert (caught.value.reason, caught.value.allowed) == ("is no known key", ", ".join(LOOP_FIELDS))
 
 
 def test_an_unknown_key_is_an_error_even_if_it_is_null() -> None:

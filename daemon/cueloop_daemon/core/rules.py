@@ -30,7 +30,17 @@ class RuleError(ValueError):
         self.key = key_text(key)
         self.reason = reason
         self.allowed = allowed
-        super().__init__(f"{self.key or 'the document'}: {reason}; allowed: {allowed}")
+        super().__init__(f"{self.place}: {reason}; allowed: {allowed}")
+
+    @property
+    def place(self) -> str:
+        """The key, or words for the whole document."""
+        return self.key or "the document"
+
+    @property
+    def remedy(self) -> str:
+        """What to do, as a sentence."""
+        return f"Allowed: {self.allowed}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,5 +203,5 @@ def _object(value: object, key: Key) -> dict[str, object]:
 
 def _unknown(name: str, key: Key, fields: tuple[str, ...]) -> RuleError:
     near = get_close_matches(name, fields, n=1)
-    allowed = f"did you mean {near[0]}?" if near else ", ".join(fields)
-    return RuleError((*key, name), "is no known key", allowed)
+    known = ", ".join(fields)
+    return RuleError((*key, name), f"is no known key{f' (did you mean {near[0]}?)' if near else ''}", known)

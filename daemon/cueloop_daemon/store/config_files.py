@@ -202,8 +202,7 @@ def _unreadable(what: str, seen: str, error: OSError) -> Unusable:
 
 
 def _broken_rule(what: str, seen: str, rule: RuleError) -> Unusable:
-    key = rule.key or "the document"
-    return _incompatible(f"{what} {seen} cannot be used: {key} {rule.reason}.", f"Allowed: {rule.allowed}.", seen)
+    return _incompatible(f"{what} {seen} cannot be used: {rule.place} {rule.reason}.", rule.remedy, seen)
 
 
 def _incompatible(message: str, detail: str, seen: str) -> Unusable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 import json5 as json5_library
@@ -24,7 +25,7 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _STRICT = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
 _LOOSE = re.compile(r'<string>:(\d+) Unexpected "(.)" at column (\d+)', re.DOTALL)
-_TOO_DEEP = "nested too deeply (200 levels are allowed)"
+_TOO_DEEP = "nested too deeply (more than 200 levels)"
 _REASONS = {
     "recursion limit exceeded": _TOO_DEEP,
     "control character (\\u0000-\\u001F) found while parsing a string": "a control character in a string must be escaped",
@@ -37,7 +38,7 @@ _REASONS = {
 
 
 class JsoncError(ValueError):
-    """The bytes cannot be read. `line` and `column` count from 1; `reason` is one plain clause; `key` the duplicate one, if any."""
+    """The bytes cannot be read. `line` and `column` count from 1; `reason` is a plain clause; `key` the duplicate one, if any."""
 
     def __init__(self, reason: str, line: int, column: int, key: str | None = None) -> None:
         super().__init__(f"{reason} (line {line}, column {column})")
@@ -210,11 +211,7 @@ def _unique(items: Iterable[tuple[str, object]]) -> dict[str, object]:
     pairs = list(items)
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _DuplicateKeyError(key)
-            seen.add(key)
+        raise _DuplicateKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return found
 
 

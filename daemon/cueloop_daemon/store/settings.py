@@ -78,7 +78,7 @@ def parse_settings(data: bytes, seen: str) -> Settings | Unusable:
     except JsoncError as exc:
         return _incompatible(seen, f"{exc}", f"Correct {seen}.")
     except RuleError as exc:
-        return _incompatible(seen, f"{exc.key or 'the document'} {exc.reason}", f"Allowed: {exc.allowed}.")
+        return _incompatible(seen, f"{exc.place} {exc.reason}", exc.remedy)
     return Settings.model_validate({key: value.value if isinstance(value, Whole) else value for key, value in values.items()})
 
 

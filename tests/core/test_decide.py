@@ -330,7 +330,7 @@ def test_run_resume_is_run_loop_with_resume() -> None:
     assert run_request("one", resume=True).announce_missing is True
 
 
-FILES = [SessionMissing(), VALID, OLD, UNDATED, CORRUPT, LARGE, NEW, LOCKED_AWAY]
+FILES: list[SessionFile] = [SessionMissing(), VALID, OLD, UNDATED, CORRUPT, LARGE, NEW, LOCKED_AWAY]
 QUEUES = [queue(*tasks) for tasks in ([], [task(1, "doing"), task(2)], [task(1)], [task(1, "done"), task(2, "draft")])]
 REQUESTS = st.builds(
     Request,

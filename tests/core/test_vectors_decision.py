@@ -69,9 +69,14 @@ def _queue(file: Path) -> QueueFile | QueueMissing | Unusable:
 
 def _snapshot(root: Path, home: Path) -> Snapshot:
     folder = root / ".cueloop"
-    names = (root, folder / "queue.jsonc", folder / "done.jsonc", folder / "config.jsonc")
     return Snapshot(
-        paths=Paths(*map(str, names), str(home / ".config/cueloop/config.jsonc")),
+        paths=Paths(
+            repo_root=str(root),
+            queue_path=str(folder / "queue.jsonc"),
+            done_path=str(folder / "done.jsonc"),
+            project_config_path=str(folder / "config.jsonc"),
+            global_config_path=str(home / ".config/cueloop/config.jsonc"),
+        ),
         trusted=False,
         config=_config(root),
         controls=execution_controls(None, ()),
@@ -110,7 +115,8 @@ def _judge(case: dict[str, object], work: Path, name: str) -> list[str]:
     there = session.is_dir() or session.is_symlink() or session.is_file()
     if there:
         got["session_after"] = "unchanged" if before is None or session.read_bytes() == before else "written"
-    return CHECK.judge(case, got, BASE, name)
+    wrong: list[str] = CHECK.judge(case, got, BASE, name)
+    return wrong
 
 
 def _ids(cases: list[dict[str, object]]) -> list[str]:

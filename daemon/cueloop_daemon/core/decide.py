@@ -8,18 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final, assert_never
+from typing import Final
 
 from cueloop_protocol.documents.decision import Decision
 
 from cueloop_daemon.core import messages
 from cueloop_daemon.core.model import (
     QueueFile,
+    QueueMissing,
     SessionCorrupt,
     SessionLoaded,
     SessionMissing,
-    SessionTooLarge,
-    SessionTooNew,
     SessionUnreadable,
     Snapshot,
     Unusable,
@@ -78,21 +77,16 @@ def outcome(facts: Snapshot, request: Request, now: datetime) -> Outcome:
         return Outcome(facts.active_run.decision, FileAction.KEEP)
     if isinstance(facts.config, Unusable) or not isinstance(facts.queue, QueueFile):
         return Outcome(None, FileAction.LEAVE)
-    match facts.session:
-        case SessionMissing():
-            decision = messages.no_session() if request.announce_missing else None
-            return Outcome(decision, FileAction.NOTHING, answer_is_void=request.answer is not None)
-        case SessionLoaded() as loaded:
-            return _loaded(loaded, facts.queue, facts.done, facts.config.agent.session_timeout_hours, request, now)
-        case SessionCorrupt() as corrupt:
-            return _corrupt(corrupt, request)
-        case SessionTooLarge() | SessionTooNew() as unusable:
-            _, void = _chosen(request, unusable.etag)
-            return Outcome(messages.corrupt_refused(unusable), FileAction.LEAVE, answer_is_void=void)
-        case SessionUnreadable() as unreadable:
-            return Outcome(messages.corrupt_refused(unreadable), FileAction.LEAVE, answer_is_void=request.answer is not None)
-        case other:
-            assert_never(other)
+    file = facts.session
+    if isinstance(file, SessionMissing):
+        decision = messages.no_session() if request.announce_missing else None
+        return Outcome(decision, FileAction.NOTHING, answer_is_void=request.answer is not None)
+    if isinstance(file, SessionLoaded):
+        return _loaded(file, facts.queue, facts.done, facts.config.agent.session_timeout_hours, request, now)
+    if isinstance(file, SessionCorrupt):
+        return _corrupt(file, request)
+    void = request.answer is not None and (isinstance(file, SessionUnreadable) or request.answer.etag != file.etag)
+    return Outcome(messages.corrupt_refused(file), FileAction.LEAVE, answer_is_void=void)
 
 
 def _chosen(request: Request, etag: str) -> tuple[Choice | None, bool]:
@@ -114,7 +108,7 @@ def _corrupt(file: SessionCorrupt, request: Request) -> Outcome:
 
 
 def _loaded(
-    file: SessionLoaded, queue: QueueFile, done: QueueFile | object, limit: int, request: Request, now: datetime
+    file: SessionLoaded, queue: QueueFile, done: QueueFile | QueueMissing | Unusable, limit: int, request: Request, now: datetime
 ) -> Outcome:
     session = file.session
     choice, void = _chosen(request, file.etag)

@@ -125,15 +125,14 @@ def _how_old(session: Session, age: Age | AgeUnknown, limit: int) -> str:
 
 
 def _why_unusable(file: SessionCorrupt | SessionTooLarge | SessionTooNew | SessionUnreadable) -> str:
-    match file:
-        case SessionCorrupt(detail=detail):
-            return f"{detail} The file is left as it is; --fresh starts over and keeps it in quarantine."
-        case SessionTooLarge(size=size):
-            return f"The session file has {size} bytes, more than 1 MiB, and is not read; `cueloop session clear` moves it away."
-        case SessionTooNew(version=version):
-            return (
-                f"The session file has version {version}, newer than {SESSION_VERSION}, the one this program knows; "
-                "update it, or move the file away with `cueloop session clear`."
-            )
-        case SessionUnreadable(detail=detail):
-            return f"{detail} This is about access, not content: the file is never touched."
+    if isinstance(file, SessionCorrupt):
+        return f"{file.detail} The file is left as it is; --fresh starts over and keeps it in quarantine."
+    if isinstance(file, SessionTooLarge):
+        size = f"The session file has {file.size} bytes, more than 1 MiB, and is not read"
+        return f"{size}; `cueloop session clear` moves it away."
+    if isinstance(file, SessionTooNew):
+        return (
+            f"The session file has version {file.version}, newer than {SESSION_VERSION}, the one this program knows; "
+            "update it, or move the file away with `cueloop session clear`."
+        )
+    return f"{file.detail} This is about access, not content: the file is never touched."

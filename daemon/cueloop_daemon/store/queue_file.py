@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import marshal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, TypeGuard
 
 from cueloop_protocol.documents.queue import QueueDocument, RunnerCli, Task, TaskAgent
@@ -60,14 +62,18 @@ def _is_object(value: object) -> TypeGuard[dict[str, object]]:
 
 
 def pack_queue(data: bytes, path_shown: str, *, json5: bool = True) -> bytes:
-    """`parse_queue`, its result as bytes that `unpack_queue` takes in the same Python version. For a worker process.
+    """`parse_queue`, its result as bytes that `unpack_queue` takes in the same Python version. For a worker process."""
+    with _collector_at_rest():
+        return _packed(parse_queue(data, path_shown, json5=json5))
 
-    The collector rests meanwhile: with many objects alive it takes more time than the parsing.
-    """
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """No garbage collection meanwhile: with this many new objects alive it takes more time than the work."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _packed(parse_queue(data, path_shown, json5=json5))
+        yield
     finally:
         if collecting:
             gc.enable()
@@ -96,6 +102,11 @@ def _packed(parsed: CheckedQueue | Unusable) -> bytes:
 
 def unpack_queue(packed: bytes) -> CheckedQueue | Unusable:
     """What `pack_queue` found. A few milliseconds for ten thousand tasks. `packed` must come from our own worker."""
+    with _collector_at_rest():
+        return _unpacked(packed)
+
+
+def _unpacked(packed: bytes) -> CheckedQueue | Unusable:
     is_usable, *parts = marshal.loads(packed)
     if not is_usable:
         return Unusable(*parts[0])

@@ -90,7 +90,7 @@ class Calls(Generic[S]):
             return _refused(bound.id, told(error, bound.method))
 
     async def finish(self, pending: Pending[S], hold: Callable[[], None] | None = None) -> Outcome:
-        """Wait for what the call needs and make it. `hold` is called before something may send events that have to follow the answer.
+        """Wait for what the call needs and make it. `hold` is called before what may send events that have to follow the answer.
 
         A call that was withdrawn before its effects began leaves nothing and is cancelled by its scope (`may_be_cancelled`).
         """

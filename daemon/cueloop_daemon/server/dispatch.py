@@ -87,7 +87,7 @@ class Dispatcher(Generic[S]):
 
 
 def told(error: Exception, method: str) -> RpcError:
-    """What the peer hears of an exception: an RpcError as it is, of anything else only that there was one; the log has the rest."""
+    """What the peer hears of an exception: an RpcError as it is, of anything else only that there was one. That is logged."""
     inner = error
     while isinstance(inner, ExceptionGroup) and len(inner.exceptions) == 1:
         inner = inner.exceptions[0]

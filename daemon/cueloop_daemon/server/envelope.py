@@ -70,7 +70,7 @@ def read(frame: bytes) -> object:
 
 
 def messages(value: object, most: int) -> Message | Invalid | list[Message | Invalid]:
-    """What a frame asks for: one thing, or a batch of them, each judged by itself. A batch of none, or of over `most`, is Invalid."""
+    """What a frame asks for: one thing, or a batch, each of it judged by itself. A batch of none, or of over `most`, fails."""
     if not isinstance(value, list):
         return message(value)
     if not value:

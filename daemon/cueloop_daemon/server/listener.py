@@ -1,7 +1,7 @@
 """The listening socket: how it gets its name, whether that name is still its own, and how connections come out of it.
 
 Bound by hand. The listeners of asyncio and anyio remove whatever stands at the path, a live daemon's socket too, and leave the
-new one open to others until a later chmod. Here the name appears by rename, when the socket already listens and has its final mode.
+new one open to others until a later chmod. Here the name appears by rename, when the socket listens and has its final mode.
 The caller holds the ownership of the repository, so what is replaced is a leftover of a dead daemon.
 """
 
@@ -156,7 +156,7 @@ def _bind(path: str) -> tuple[socket.socket, tuple[int, int]]:
 
 
 def _temporary_name(path: str) -> str:
-    """A name beside `path`, shorter than `d.sock`: the limit on socket paths counts here too. One owner, so one name is enough."""
+    """A name beside `path`, shorter than `d.sock`, as the limit on socket paths counts here too. One owner, one name."""
     return os.path.join(os.path.dirname(path), "d.new")
 
 

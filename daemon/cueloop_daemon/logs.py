@@ -177,10 +177,13 @@ class BoundedFiles(logging.Handler):
 
 
 class Logs:
-    """The process's log, from `open` to `close`. Libraries are heard from warnings on."""
+    """The process's log, while it is entered. Libraries are heard from warnings on.
 
-    def __init__(self, path: str, *, level: str = "info", limit: int = 16 * 1024 * 1024, stderr: TextIO | None = None) -> None:
-        """`limit`: bytes of all files together. `stderr`: in the foreground, where people read along."""
+    Never fails: a log that cannot be written is said on stderr, once, and work goes on.
+    """
+
+    def __init__(self, path: str, level: str = "info", limit: int = 16 * 1024 * 1024, *, stderr: TextIO | None = None) -> None:
+        """`level` is `debug`, `info`, `warning` or `error`; `limit` bytes of all files together. `stderr`: where people read along."""
         self._files = BoundedFiles(path, limit, stderr or sys.stderr)
         self._files.setFormatter(JsonLines())
         self._handlers: list[logging.Handler] = [self._files]
@@ -200,19 +203,18 @@ class Logs:
         """Why the log is not written at present; None if it is."""
         return self._files.trouble
 
-    def open(self) -> None:
-        """Log from now on. Never fails: a log that cannot be written is said on stderr, once."""
-        for handler in self._handlers:
-            logging.getLogger().addHandler(handler)
-        self.set(self._level, self._files.limit)
-
     def set(self, level: str, limit: int) -> None:
-        """Take changed settings; `level` is `debug`, `info`, `warning` or `error`, `limit` bytes of all files together."""
+        """Take changed settings, of the same meaning as those it was made with."""
         logging.getLogger("cueloop_daemon").setLevel(level.upper())
         self._files.limit = limit
 
-    def close(self) -> None:
-        """Log no more."""
+    def __enter__(self) -> Logs:
+        for handler in self._handlers:
+            logging.getLogger().addHandler(handler)
+        self.set(self._level, self._files.limit)
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for handler in self._handlers:
             logging.getLogger().removeHandler(handler)
             handler.close()

@@ -85,5 +85,5 @@ def _near(name: str, known: Mapping[str, Flag]) -> str:
     """A hint at the option that was probably meant; empty if none is near."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, known, n=1, cutoff=0.75)
     return f" Did you mean {close[0]}?" if close else ""

@@ -1,0 +1,276 @@
+"""One running daemon: its parts put together, started in order, kept in order, and ended in order."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskStatus
+from cueloop_protocol.base import to_json_bytes
+from cueloop_protocol.identity import process_start_time
+from cueloop_protocol.roots import Caller, Root, shown
+from cueloop_protocol.shapes import ShutdownReason
+from cueloop_protocol.version import __version__
+
+from cueloop_daemon import answers
+from cueloop_daemon.announcer import Announcer
+from cueloop_daemon.events.hub import Hub
+from cueloop_daemon.events.journal import Journal
+from cueloop_daemon.housekeeping import Housekeeping
+from cueloop_daemon.logs import Logs
+from cueloop_daemon.place import OwnPlace
+from cueloop_daemon.server.handlers import TABLE
+from cueloop_daemon.server.limits import Limits
+from cueloop_daemon.server.listener import Listener
+from cueloop_daemon.server.server import Server
+from cueloop_daemon.services import Identity, Services, WatcherHealth
+from cueloop_daemon.store.atomic import Author
+from cueloop_daemon.store.git import Git
+from cueloop_daemon.store.history import History
+from cueloop_daemon.store.not_writable import NotWritable
+from cueloop_daemon.store.ownership import Ownership
+from cueloop_daemon.store.session_store import SessionStore
+from cueloop_daemon.store.settings import Settings, load_settings
+from cueloop_daemon.store.system import System
+from cueloop_daemon.watch.alarm import Alarm
+from cueloop_daemon.watch.choose import ChosenWatcher
+from cueloop_daemon.watch.clock import Clock, SystemClock
+from cueloop_daemon.workspace.files import read_regular
+from cueloop_daemon.workspace.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
+
+
+class Say(Protocol):
+    """Tells the starter one thing about the start."""
+
+    def __call__(self, **message: object) -> None: ...
+
+
+class StartFailed(Exception):
+    """The daemon cannot start; `str()` is a plain sentence, `remedy` another, `code` the error document's word."""
+
+    def __init__(self, message: str, remedy: str, code: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a daemon is started with: everything of the world that it needs. `home` is that of the user's passwd entry."""
+
+    root: Root
+    uid: int
+    pid: int
+    environ: dict[str, str]
+    home: str
+    instance: str
+    clock: Clock
+    system: System
+    new_epoch: Callable[[], str]
+
+
+def run_daemon(root: Root, ownership: Ownership, environ: dict[str, str], home: str, say: Say) -> None:
+    """Serve until told to leave. `say` tells the starter that the daemon is ready.
+
+    Raises PlaceError, NotWritable and StartFailed where it cannot start.
+    """
+    setting = Setting(
+        root=root,
+        uid=os.getuid(),
+        pid=os.getpid(),
+        environ=environ,
+        home=home,
+        instance=uuid.uuid4().hex,
+        clock=SystemClock(),
+        system=System(),
+        new_epoch=lambda: uuid.uuid4().hex[:16],
+    )
+    anyio.run(Daemon(setting, ownership, say).run)
+
+
+class Daemon:
+    """The parts of one daemon. `run` once."""
+
+    def __init__(self, setting: Setting, ownership: Ownership, say: Say) -> None:
+        self._setting = setting
+        self._ownership = ownership
+        self._say = say
+        self._default = Caller(setting.home, None)
+        self._author = Author(setting.pid, process_start_time(setting.pid) or "")
+        self._place = OwnPlace(setting.root, setting.uid, setting.home, setting.instance, self._author, setting.system)
+        self._leaving = anyio.Event()
+        self._reason: ShutdownReason | None = None
+
+    @property
+    def draining(self) -> bool:
+        """Whether the daemon is leaving."""
+        return self._reason is not None
+
+    def leave(self, reason: ShutdownReason) -> None:
+        """Begin to leave; the first reason stands."""
+        if self._reason is None:
+            self._reason = reason
+            logger.info("leaving reason=%s", reason)
+            self._leaving.set()
+
+    async def run(self) -> None:
+        """Start in order, serve, leave in order."""
+        settings = self._settings()
+        with Logs(f"{self._place.folder}/daemon.log", settings.log_level, settings.log_limit_mib * MIB):
+            logger.info("starting root=%s pid=%d version=%s", shown(self._setting.root.path), self._setting.pid, __version__)
+            if self._ownership.degraded:
+                logger.warning("locks_degraded reason=%s", self._ownership.degraded)
+            await self._with_hub(settings)
+            logger.info("left reason=%s", self._reason)
+
+    async def _with_hub(self, settings: Settings) -> None:
+        """The event log outlives everything that publishes."""
+        clock = self._setting.clock
+        place = self._place.log_place(self._setting.new_epoch, settings.event_log_limit_mib * MIB)
+        workspace: Workspace | None = None
+
+        def snapshot_for(audience: str | None) -> bytes:
+            assert workspace is not None
+            view = next((view for view in workspace.views() if view.caller.key == audience), workspace.view(None))
+            return to_json_bytes(answers.subscription_snapshot(view.snapshot, clock.now(), ()))
+
+        hub = Hub(Journal(place, clock.monotonic), snapshot_for)
+        workspace = Workspace(
+            self._setting.root, self._default, clock=clock, next_revision=hub.next_revision, git=Git(self._setting.environ)
+        )
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(hub.run)
+            try:
+                await self._with_parts(settings, hub, workspace)
+            finally:
+                hub.stop()
+
+    async def _with_parts(self, settings: Settings, hub: Hub, workspace: Workspace) -> None:
+        clock = self._setting.clock
+        alarm, watcher = Alarm(clock), ChosenWatcher()
+        announcer = Announcer(workspace, hub, clock, alarm, watcher)
+        workspace.changed = announcer.hint
+        sessions = self._session_store()
+        await self._recover(sessions, announcer)
+        await announcer.attend(self._default)
+        listener = self._place.bind(self._setting.environ)
+        services = self._services(workspace, hub, sessions, announcer, watcher, listener)
+        limits = Limits(connections=settings.max_connections)
+        server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
+        services.connections, services.counters = lambda: server.connections, server.counters
+        house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, self._place.publish)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(watcher.run, announcer.hint)
+            await tasks.start(alarm.run, announcer.jumped)
+            await tasks.start(announcer.run)
+            await tasks.start(workspace.run)
+            await tasks.start(self._signals)
+            await tasks.start(house.run, clock, settings.idle_exit_minutes, lambda: bool(server.connections))
+            await self._serve(server, listener)
+            tasks.cancel_scope.cancel()
+
+    async def _serve(self, server: Server[Services], listener: Listener) -> None:
+        """From the first connection to the last."""
+        async with anyio.create_task_group() as serving:
+            await serving.start(server.serve, listener)
+            self._place.publish(listener.path)
+            # What is alive by now stays; the collector need not look at it again and again.
+            gc.collect()
+            gc.freeze()
+            self._say(ready={"socket": listener.path, "pid": self._setting.pid})
+            await self._leaving.wait()
+            # First nobody finds us any more, then those who have found us are told.
+            if self._ownership.still_ours():
+                self._place.withdraw(listener.path)
+            server.close(self._reason or "stopped")
+
+    async def _signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """TERM and INT leave, USR1 writes the tasks to the log, HUP is not for us."""
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP) as received:
+            task_status.started()
+            async for number in received:
+                if number in (signal.SIGTERM, signal.SIGINT):
+                    self.leave("stopped")
+                elif number == signal.SIGUSR1:
+                    for task in anyio.get_running_tasks():
+                        logger.info("task id=%d name=%s", task.id, task.name)
+
+    async def _recover(self, sessions: SessionStore, announcer: Announcer) -> None:
+        """Sweep what died with a predecessor; say what it had of others."""
+        try:
+            for entry in await anyio.to_thread.run_sync(sessions.recover, process_start_time):
+                announcer.warn(f"A session file was left behind by a crash; it is kept as {entry.path}.")
+        except NotWritable as exc:
+            logger.warning("recovery_failed error=%s", exc)
+
+    def _services(
+        self,
+        workspace: Workspace,
+        hub: Hub,
+        sessions: SessionStore,
+        announcer: Announcer,
+        watcher: ChosenWatcher,
+        listener: Listener,
+    ) -> Services:
+        setting, clock = self._setting, self._setting.clock
+        return Services(
+            root=setting.root,
+            identity=Identity(setting.pid, __version__, setting.instance, clock.now(), clock.monotonic()),
+            workspace=workspace,
+            hub=hub,
+            sessions=sessions,
+            life=self,
+            watcher=lambda: WatcherHealth(_backend(watcher.backend), watcher.degraded),
+            connections=lambda: 0,
+            counters=dict,
+            look_again=announcer.hint,
+            attend=announcer.attend,
+            warn=announcer.warn,
+            socket=shown(listener.path),
+            folder=self._place.shown_folder,
+            log=f"{self._place.shown_folder}/daemon.log",
+        )
+
+    def _settings(self) -> Settings:
+        state = load_settings(self._default, lambda path: read_regular(path)[0])
+        if isinstance(state.settings, Settings):
+            return state.settings
+        bad = state.settings
+        raise StartFailed(bad.message, bad.detail or "Correct the file.", bad.code)
+
+    def _session_store(self) -> SessionStore:
+        setting = self._setting
+        return SessionStore(
+            setting.root,
+            system=setting.system,
+            clock=setting.clock.now,
+            history=History(setting.root, setting.system, self._author, setting.uid),
+            author=self._author,
+            uid=setting.uid,
+            still_ours=self._ownership.still_ours,
+        )
+
+
+def _give_up() -> None:
+    """Something hangs that cannot be cancelled; an end is promised, so here it is. What was acknowledged is on disk."""
+    os._exit(70)
+
+
+def _backend(name: str) -> Literal["inotify", "watchfiles", "polling"]:
+    match name:
+        case "inotify" | "watchfiles":
+            return name
+        case _:
+            return "polling"

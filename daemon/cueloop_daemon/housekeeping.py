@@ -1,0 +1,92 @@
+"""Every few seconds: are lock, socket, locator and repository still ours, and does anybody need us?"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskStatus
+from cueloop_protocol.roots import Root
+from cueloop_protocol.shapes import ShutdownReason
+
+from cueloop_daemon.server.listener import Listener
+from cueloop_daemon.store.ownership import Ownership
+from cueloop_daemon.watch.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+EVERY = 2.0
+"""Seconds between two looks. A daemon that lost its socket, its lock or its repository has noticed after that."""
+
+GONE_FOR = 3.0
+"""Seconds that `.cueloop` must be missing before the repository counts as gone: a checkout takes it away for a moment."""
+
+FRESHEN_EVERY = 24 * 3600.0
+"""Seconds after which the files in `/tmp` are touched, so that cleaners leave them alone."""
+
+
+class Housekeeping:
+    """Keeps the daemon where its clients look for it, and lets it leave when its place is gone or nobody comes."""
+
+    def __init__(
+        self,
+        root: Root,
+        ownership: Ownership,
+        listener: Listener,
+        leave: Callable[[ShutdownReason], None],
+        restore_locator: Callable[[str], None],
+    ) -> None:
+        self._root = root
+        self._ownership = ownership
+        self._listener = listener
+        self._leave = leave
+        self._restore_locator = restore_locator
+        self._missing_since: float | None = None
+
+    async def run(
+        self,
+        clock: Clock,
+        idle_minutes: int,
+        is_used: Callable[[], bool],
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Look around until cancelled. `idle_minutes` 0: never leave for want of callers."""
+        task_status.started()
+        used = freshened = clock.monotonic()
+        while True:
+            await anyio.sleep(EVERY)
+            now = clock.monotonic()
+            if is_used():
+                used = now
+            if idle_minutes and now - used > idle_minutes * 60:
+                self._leave("idle")
+            if now - freshened > FRESHEN_EVERY:
+                self._ownership.freshen()
+                freshened = now
+            self.look(now)
+
+    def look(self, now: float) -> None:
+        """One look. Restores what can be, leaves where it cannot."""
+        if not os.path.isdir(self._root.join(".cueloop")):
+            if self._missing_since is None:
+                self._missing_since = now
+            elif now - self._missing_since >= GONE_FOR:
+                self._leave("repository_gone")
+            return
+        self._missing_since = None
+        if not self._ownership.still_ours():
+            logger.error("ownership_lost remedy=%s", "another daemon may own the repository; this one leaves")
+            self._leave("replaced")
+            return
+        if not self._listener.still_ours():
+            try:
+                self._listener.rebind()
+                logger.warning("socket_restored path=%s", self._listener.path)
+            except OSError as exc:
+                logger.error("socket_not_restored path=%s error=%s", self._listener.path, exc)
+                self._leave("replaced")
+                return
+        self._restore_locator(self._listener.path)

@@ -1,0 +1,110 @@
+"""Where one daemon's own things are: its event log, its socket, and the locator by which clients find it."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cueloop_protocol.identity import boot_id
+from cueloop_protocol.place import FOLDER, LOCATOR, SOCKET, Locator, ensure_socket_folder, locator_bytes, root_hash
+from cueloop_protocol.roots import Root, shown
+from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+from cueloop_protocol.version import __version__
+
+from cueloop_daemon.events.model import LONGEST_PATH, Place
+from cueloop_daemon.server.listener import Listener
+from cueloop_daemon.store.atomic import Author, write_file
+from cueloop_daemon.store.folder import ensure_folder
+from cueloop_daemon.store.not_writable import NotWritable, not_writable
+from cueloop_daemon.store.system import System
+from cueloop_daemon.workspace.files import read_regular
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPlace:
+    """The places of one daemon of `root`. `home` is that of the user's passwd entry, `instance` this daemon's random name."""
+
+    root: Root
+    uid: int
+    home: str
+    instance: str
+    author: Author
+    system: System
+
+    @property
+    def folder(self) -> str:
+        """Our folder in the repository, for system calls."""
+        return self.root.join(FOLDER)
+
+    @property
+    def shown_folder(self) -> str:
+        """The same for people."""
+        return shown(f"{self.root.path}/{FOLDER}")
+
+    def log_place(self, new_epoch: Callable[[], str], limit: int) -> Place:
+        """Where events are kept. SQLite takes no long paths: then they are in the user's state folder, by the root's hash."""
+        path = f"{self.folder}/events.db"
+        if len(os.fsencode(os.path.realpath(path))) <= LONGEST_PATH:
+            return Place(path, self._make_own_folder, boot_id(), new_epoch, limit)
+        state = f"{self.home}/.local/state/cueloopd/{root_hash(self.root)}"
+        return Place(f"{state}/events.db", lambda: os.makedirs(state, 0o700, exist_ok=True), boot_id(), new_epoch, limit)
+
+    def bind(self, environ: dict[str, str]) -> Listener:
+        """The listening socket at its computed place. Raises PlaceError, NotWritable."""
+        path = f"{ensure_socket_folder(self.root, environ, self.uid)}/{SOCKET}"
+        try:
+            return Listener.bind(path)
+        except OSError as exc:
+            raise not_writable(exc, path, "make") from exc
+
+    def publish(self, socket: str) -> None:
+        """Write the locator, or leave it as it is if it is ours. Where it cannot be, clients still find the computed place."""
+        path, wanted = f"{self.folder}/{LOCATOR}", self._locator(socket)
+        try:
+            if _content(path) != wanted:
+                ensure_folder(self.root, self.uid, self.author, self.system)
+                write_file(self.system, path, wanted, self.author)
+        except (OSError, NotWritable) as exc:
+            logger.warning("locator_not_written path=%s error=%s", path, exc)
+
+    def withdraw(self, socket: str) -> None:
+        """Remove the locator, if it is still ours."""
+        path = f"{self.folder}/{LOCATOR}"
+        try:
+            if _content(path) == self._locator(socket):
+                os.unlink(path)
+        except OSError as exc:
+            logger.debug("locator_not_removed error=%s", exc)
+
+    def _make_own_folder(self) -> None:
+        try:
+            ensure_folder(self.root, self.uid, self.author, self.system)
+        except NotWritable as exc:
+            raise OSError(exc.errno or errno.EACCES, exc.message) from exc
+
+    def _locator(self, socket: str) -> bytes:
+        return locator_bytes(
+            Locator(
+                socket=socket,
+                pid=self.author.pid,
+                start_time=self.author.start_time,
+                boot_id=boot_id(),
+                host=os.uname().nodename,
+                instance=self.instance,
+                daemon_version=__version__,
+                protocol_min=OLDEST_PROTOCOL_VERSION,
+                protocol_max=PROTOCOL_VERSION,
+            )
+        )
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        return read_regular(path)[0]
+    except OSError:
+        return None

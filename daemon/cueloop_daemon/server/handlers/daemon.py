@@ -1,0 +1,157 @@
+"""`hello`, `ping`, `daemon.status`, `daemon.shutdown`, `rpc.discover`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from cueloop_protocol import codes
+from cueloop_protocol.documents.resolve import DocumentPaths
+from cueloop_protocol.openrpc import openrpc_document
+from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
+from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
+from cueloop_protocol.roots import shown
+from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, ShutdownReason
+from pydantic_core import to_json
+
+from cueloop_daemon import answers
+from cueloop_daemon.core.stamps import format_stamp
+from cueloop_daemon.memory import resident_bytes
+from cueloop_daemon.server.requests import Call, ClientInfo, Reply, When
+from cueloop_daemon.services import Services
+
+DOCUMENTS = {
+    "config_resolve": 5,
+    "error": 1,
+    "run_event": 3,
+    "run_stop": 1,
+    "run_summary": 2,
+    "workspace_overview": 1,
+}
+"""The documents that this daemon sends, by the version of each."""
+
+CAPABILITIES = ("events", "preview", "session")
+
+
+def ping(call: Call[Services], params: NoParams) -> Reply:
+    """Nothing, at once."""
+    return Reply(b"{}")
+
+
+def hello(call: Call[Services], params: HelloParams) -> Reply:
+    """Agree on a protocol version, or say which command settles it."""
+    services = call.services
+    version = min(params.protocol.max, PROTOCOL_VERSION)
+    if version < max(params.protocol.min, OLDEST_PROTOCOL_VERSION):
+        raise _mismatch(params)
+    call.peer.client = ClientInfo(params.client.name, params.client.version)
+    facts = services.workspace.view(None).snapshot
+    paths = facts.paths
+    return Reply(
+        HelloResult(
+            protocol=version,
+            daemon_version=services.identity.version,
+            instance=services.identity.instance,
+            pid=services.identity.pid,
+            repo_root=paths.repo_root,
+            paths=DocumentPaths(
+                repo_root=paths.repo_root,
+                queue_path=paths.queue_path,
+                done_path=paths.done_path,
+                project_config_path=paths.project_config_path,
+                global_config_path=paths.global_config_path,
+            ),
+            documents=DOCUMENTS,
+            capabilities=CAPABILITIES,
+            active_run=answers.active_run_state(facts.active_run),
+            revision=facts.revision,
+            observed_at=format_stamp(call.now),
+        )
+    )
+
+
+def _mismatch(params: HelloParams) -> codes.RpcError:
+    ours = {"min": OLDEST_PROTOCOL_VERSION, "max": PROTOCOL_VERSION}
+    theirs = {"min": params.protocol.min, "max": params.protocol.max}
+    newer_client = params.protocol.min > PROTOCOL_VERSION
+    remedy = "Run `cueloop daemon restart` with the newer cueloop." if newer_client else "Update the client; the daemon is newer."
+    return codes.version_mismatch(
+        f"The daemon speaks protocol {ours['min']} to {ours['max']}, the client {theirs['min']} to {theirs['max']}.",
+        {"daemon": ours, "client": theirs},
+        remedy,
+    )
+
+
+def status(call: Call[Services], params: NoParams) -> Reply:
+    """State and counters."""
+    services = call.services
+    identity, hub, watcher = services.identity, services.hub.status, services.watcher()
+    view = services.workspace.view(None)
+    reason = hub.reason or hub.notice
+    return Reply(
+        StatusResult(
+            pid=identity.pid,
+            daemon_version=identity.version,
+            instance=identity.instance,
+            protocol=PROTOCOL_VERSION,
+            state="draining" if services.life.draining else "serving",
+            started_at=format_stamp(identity.started_at),
+            uptime_seconds=max(0.0, round(call.monotonic - identity.started_monotonic, 3)),
+            connections=services.connections(),
+            subscribers=hub.subscribers,
+            snapshots=len(services.workspace.views()),
+            memory_bytes=resident_bytes(),
+            watcher=WatcherStatus(backend=watcher.backend, degraded=watcher.reason is not None, reason=watcher.reason),
+            events=EventLogStatus(
+                epoch=hub.epoch,
+                last_seq=hub.last_seq,
+                bytes=hub.bytes,
+                degraded=hub.reason is not None,
+                reason=reason,
+            ),
+            paths=DaemonPaths(
+                repo_root=shown(services.root.path), folder=services.folder, socket=services.socket, log=services.log
+            ),
+            counters={**services.counters(), "lagging": hub.lagging, "gaps_sent": hub.gaps_sent},
+            active_run=answers.active_run_state(view.snapshot.active_run),
+            revision=view.snapshot.revision,
+            observed_at=format_stamp(call.now),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Begin to leave, once the answer is out."""
+
+    reason: ShutdownReason
+
+    @property
+    def when(self) -> When:
+        return When.AFTER_REPLY
+
+    async def perform(self, call: Call[Any]) -> None:
+        services: Services = call.services
+        services.life.leave(self.reason)
+
+
+def shutdown(call: Call[Services], params: ShutdownParams) -> Reply:
+    """Drain and leave. A run that is active is refused, left or cancelled as `runs` says."""
+    services = call.services
+    active = services.workspace.active_run
+    if active is not None and params.runs == "refuse":
+        raise codes.run_active(active.run_id)
+    reason: Literal["stopped", "upgrade"] = params.reason
+    result = ShutdownResult(pid=services.identity.pid, instance=services.identity.instance, runs_left=())
+    return Reply(result, (Leave(reason),))
+
+
+def discover(call: Call[Services], params: NoParams) -> Reply:
+    """The OpenRPC document of this daemon."""
+    return Reply(_openrpc(call.services.identity.version))
+
+
+@cache
+def _openrpc(version: str) -> bytes:
+    return to_json(openrpc_document(version))

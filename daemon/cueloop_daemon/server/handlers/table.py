@@ -1,0 +1,55 @@
+"""Every method of the protocol with its handler. A test checks it against `cueloop_protocol.methods`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cueloop_protocol import params
+
+from cueloop_daemon.server.handlers import daemon, events, reading, runs, session
+from cueloop_daemon.server.requests import Call, Entry
+from cueloop_daemon.services import Services
+
+
+async def _refresh_own(call: Call[Services], _: object) -> None:
+    await call.services.workspace.refresh(call.services.view(None))
+
+
+def _is_own_current(call: Call[Services], _: object) -> bool:
+    return call.services.workspace.is_current(call.services.view(None))
+
+
+async def _refresh_asked(call: Call[Services], asked: params.SubscribeParams) -> None:
+    await call.services.workspace.refresh(call.services.view(asked.caller))
+
+
+TABLE: Mapping[str, Entry[Services, Any]] = {
+    "hello": Entry(params.HelloParams, daemon.hello, _refresh_own, _is_own_current),
+    "ping": Entry(params.NoParams, daemon.ping),
+    "config.resolve": Entry(params.ResolveParams, reading.config_resolve, reading.refresh_exactly, reading.is_current_exactly),
+    "workspace.overview": Entry(
+        params.ResolveParams, reading.workspace_overview, reading.prepare_overview, reading.is_overview_current
+    ),
+    "session.get": Entry(params.SessionGetParams, reading.session_get, reading.refresh, reading.is_current),
+    "session.clear": Entry(params.SessionClearParams, session.session_clear, _refresh_own, durable=True),
+    "resume.preview": Entry(params.PreviewParams, reading.resume_preview, reading.refresh, reading.is_current),
+    **{
+        name: Entry(asked, runs.planned(name))
+        for name, asked in (
+            ("run.start", params.RunStartParams),
+            ("run.answer", params.RunAnswerParams),
+            ("run.stop", params.RunTargetParams),
+            ("run.cancel", params.RunTargetParams),
+            ("run.get", params.RunGetParams),
+            ("run.list", params.RunListParams),
+            ("run.output", params.RunOutputParams),
+        )
+    },
+    "events.subscribe": Entry(params.SubscribeParams, events.subscribe, _refresh_asked),
+    "events.unsubscribe": Entry(params.UnsubscribeParams, events.unsubscribe),
+    "client.state": Entry(params.ClientStateParams, runs.client_state),
+    "daemon.status": Entry(params.NoParams, daemon.status, _refresh_own, _is_own_current),
+    "daemon.shutdown": Entry(params.ShutdownParams, daemon.shutdown, durable=True),
+    "rpc.discover": Entry(params.NoParams, daemon.discover),
+}

@@ -1,0 +1,82 @@
+"""What handlers can reach: the parts of one running daemon, put together by `app`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+import anyio
+from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.shapes import CallerParams, Question, ShutdownReason
+
+from cueloop_daemon.events.hub import Hub
+from cueloop_daemon.store.session_store import SessionStore
+from cueloop_daemon.workspace.view import View
+from cueloop_daemon.workspace.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this daemon is. `started_monotonic` is in seconds."""
+
+    pid: int
+    version: str
+    instance: str
+    started_at: datetime
+    started_monotonic: float
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherHealth:
+    """How changes are noticed; `reason` is None unless they are noticed more slowly than they should be."""
+
+    backend: Literal["inotify", "watchfiles", "polling"]
+    reason: str | None
+
+
+class Life(Protocol):
+    """The daemon's own end."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether the daemon is leaving."""
+        ...
+
+    def leave(self, reason: ShutdownReason) -> None:
+        """Begin to leave. Again: nothing happens."""
+        ...
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts of the daemon, for handlers. Only the loop's thread touches them."""
+
+    root: Root
+    identity: Identity
+    workspace: Workspace
+    hub: Hub
+    sessions: SessionStore
+    life: Life
+    watcher: Callable[[], WatcherHealth]
+    connections: Callable[[], int]
+    counters: Callable[[], Mapping[str, int]]
+    look_again: Callable[[], None]
+    """After a write of ours: let the announcer look at once."""
+    attend: Callable[[Caller], Awaitable[object]]
+    """Announce for this caller from now on."""
+    warn: Callable[[str], None]
+    """Publish a `warning` event of the watch."""
+    socket: str
+    folder: str
+    log: str
+    writing: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held by whoever writes a file that others share."""
+    questions: tuple[Question, ...] = ()
+    active_windows: set[int] = field(default_factory=set)
+    """Connections whose client says that its window is in front."""
+
+    def view(self, caller: CallerParams | None) -> View:
+        """The view of whoever called, or of the daemon's own user."""
+        return self.workspace.view(None if caller is None else Caller(caller.home, caller.config_home))

@@ -1,0 +1,150 @@
+"""The repository for every caller: views, kept current by looking at their inputs before each answer."""
+
+from __future__ import annotations
+
+import gc
+from collections import OrderedDict
+from collections.abc import Callable
+
+import anyio
+import anyio.to_process
+import anyio.to_thread
+from anyio.abc import TaskStatus
+from cueloop_protocol.roots import Caller, Root
+
+from cueloop_daemon.core.model import ActiveRun
+from cueloop_daemon.store.git import Git
+from cueloop_daemon.watch.clock import Clock
+from cueloop_daemon.workspace.files import FileCache
+from cueloop_daemon.workspace.loading import Loaded, Loader, Packed, QueueCache, QueuePlace, pack_file, queue_places, size_of
+from cueloop_daemon.workspace.view import DIRTY_SECONDS, Dirt, View
+
+MAX_VIEWS = 8
+BIG_QUEUE = 256 * 1024
+"""A queue file from this size (bytes) is parsed in a worker process: a C parser holds the interpreter for the whole parse."""
+
+
+class Workspace:
+    """All views of one repository. `changed` is called after any view was swapped, from the event loop."""
+
+    def __init__(
+        self,
+        root: Root,
+        default: Caller,
+        *,
+        clock: Clock,
+        next_revision: Callable[[], int],
+        git: Git,
+    ) -> None:
+        self.root = root
+        self.default = default
+        self.active_run: ActiveRun | None = None
+        self.changed: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._wall_ns = wall_ns = wall_clock_ns(clock)
+        self._next_revision = next_revision
+        self._git = git
+        self._views: OrderedDict[Caller, View] = OrderedDict()
+        self._queues = QueueCache(wall_ns)
+        self._loader = Loader(root, FileCache(wall_ns), self._queues, wall_ns)
+        self._dirty_views: set[View] = set()
+        self._dirt_wanted = anyio.Event()
+        self._loading = anyio.Lock()
+        self._threads = anyio.CapacityLimiter(4)
+
+    def views(self) -> list[View]:
+        """Every view that is held, least recently used first."""
+        return list(self._views.values())
+
+    def view(self, caller: Caller | None) -> View:
+        """The view of `caller`, or of the daemon's own user; made if there is none, and then the least recently used one goes."""
+        who = caller or self.default
+        view = self._views.get(who)
+        if view is None:
+            view = self._views[who] = View(who, self._next_revision)
+            if len(self._views) > MAX_VIEWS:
+                self._views.pop(next(key for key in self._views if key not in (who, self.default)))
+        self._views.move_to_end(who)
+        return view
+
+    def is_current(self, view: View, *, exact: bool = False) -> bool:
+        """Whether the view's snapshot may be answered from without waiting for anything."""
+        return not exact and view.dirt is not None and view.is_current(self._wall_ns(), self.active_run)
+
+    def dirt_is_old(self, view: View) -> bool:
+        return view.dirt is None or self._clock.monotonic() - view.dirt.checked_monotonic > DIRTY_SECONDS
+
+    async def refresh(self, view: View, *, exact: bool = False) -> None:
+        """Make the view current: read what changed, and ask git if it was never asked or `exact` is set."""
+        async with view.lock:
+            if not view.is_current(self._wall_ns(), self.active_run):
+                loaded = await self._load(view.caller)
+                if view.swap(loaded, self.active_run):
+                    self.changed()
+        if exact or view.dirt is None:
+            await self.check_dirt(view)
+
+    async def check_dirt(self, view: View) -> None:
+        """Ask git now whether the work tree is dirty."""
+        dirty = await self._git.is_dirty(self.root, view.caller)
+        if view.swap_dirt(Dirt(dirty, self._clock.now(), self._clock.monotonic())):
+            self.changed()
+
+    def look_at_dirt_soon(self, view: View) -> None:
+        """Ask git behind the answers, if it was not asked for two seconds. Cheap; the asking is done by `run`."""
+        if self.dirt_is_old(view):
+            self._dirty_views.add(view)
+            self._dirt_wanted.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Ask git what `look_at_dirt_soon` wants to know, one view after the other, until cancelled."""
+        task_status.started()
+        while True:
+            await self._dirt_wanted.wait()
+            self._dirt_wanted = anyio.Event()
+            while self._dirty_views:
+                view = self._dirty_views.pop()
+                if self.dirt_is_old(view):
+                    await self.check_dirt(view)
+
+    async def _load(self, caller: Caller) -> Loaded:
+        async with self._loading:
+            for _ in range(3):
+                loaded = await anyio.to_thread.run_sync(self._load_small, caller, limiter=self._threads)
+                if isinstance(loaded, Loaded):
+                    return loaded
+                for place in loaded:
+                    await self._parse_elsewhere(place)
+            return await anyio.to_thread.run_sync(self._loader.load, caller, limiter=self._threads)
+
+    def _load_small(self, caller: Caller) -> Loaded | list[QueuePlace]:
+        """Everything; or, before that, the big queue files that a worker process must parse first."""
+        config = self._loader.config(caller)
+        big = [
+            place
+            for place in queue_places(config, self.root, caller)
+            if self._queues.lookup(place) is None and size_of(place.io) >= BIG_QUEUE
+        ]
+        return big or self._loader.load(caller)
+
+    async def _parse_elsewhere(self, place: QueuePlace) -> None:
+        packed = await anyio.to_process.run_sync(pack_file, place.io, place.shown, cancellable=True)
+        await anyio.to_thread.run_sync(self._unpack, place, packed, limiter=self._threads)
+
+    def _unpack(self, place: QueuePlace, packed: Packed) -> None:
+        # The collector would walk every row while they are made; none of them can be garbage.
+        gc.disable()
+        try:
+            self._queues.keep_packed(place, packed)
+        finally:
+            gc.enable()
+
+
+def wall_clock_ns(clock: Clock) -> Callable[[], int]:
+    """The clock's wall time in nanoseconds, for comparing with time stamps of files."""
+
+    def read() -> int:
+        moment = clock.now()
+        return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000
+
+    return read

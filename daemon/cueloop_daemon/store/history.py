@@ -80,6 +80,11 @@ class History:
             raise
         return self._kept_entry(number, note)
 
+    def withdraw(self, entry: HistoryEntry) -> None:
+        """Forget what `copy` kept: the file it was made of has not been replaced after all."""
+        for ending in ("jsonc", "json"):
+            discard(self._system, self._path(entry.number, ending))
+
     def begin(self, source: str, note: Note) -> int:
         """Move the file at `source` in, its owner still in doubt; then `settle`, `give_back` or `forget`. Its number."""
         number = self._claim(note, "pending")

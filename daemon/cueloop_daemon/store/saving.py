@@ -151,6 +151,8 @@ class Saving:
             why = "foreign" if foreign else self._order.keep_as
             entry = None if why is None else self._history.copy(held, self._note(why, out))
             if self._moved_on(out):
+                if entry is not None:
+                    self._history.withdraw(entry)
                 return None
             self._system.replace(self._aside, self._path)
             self._durable()

@@ -148,7 +148,8 @@ class EventLog:
         """Free pages are used again; only after the limit was lowered are they many."""
         free, size = pragma(self._db, "freelist_count"), pragma(self._db, "page_size")
         if free * size > max(self.limit // 4, CHUNK_BYTES * 8):
-            self._db.execute(f"PRAGMA incremental_vacuum({CHUNK_BYTES * 8 // size})").fetchall()
+            # A script, because `execute` takes one step of a statement without columns, and each step frees one page.
+            self._db.executescript(f"PRAGMA incremental_vacuum({CHUNK_BYTES * 8 // size})")
 
     def _measure(self) -> tuple[int, int]:
         """(seq of the oldest row, bytes in use). Both are looked up, not summed: a page count and one step down a tree."""

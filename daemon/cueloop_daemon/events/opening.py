@@ -16,9 +16,12 @@ from cueloop_daemon.events.model import LONGEST_PATH, Place
 from cueloop_daemon.events.revisions import BLOCK
 from cueloop_daemon.events.sqlite import (
     APPLICATION_ID,
+    LOOKING,
     OVER,
+    READING,
     SCHEMA,
     VERSION,
+    WRITING,
     LogDamaged,
     LogTooNew,
     LogUnwritable,
@@ -38,7 +41,6 @@ _SETTINGS = (
     "trusted_schema=OFF",  # the file lies in a repository, and anybody may have made that
     "cell_size_check=ON",
     "locking_mode=EXCLUSIVE",  # one owner; and no shared-memory file, whose truncation would end us by SIGBUS
-    "auto_vacuum=INCREMENTAL",
     "journal_mode=WAL",
     "synchronous=FULL",
     "checkpoint_fullfsync=ON",
@@ -89,16 +91,19 @@ def open_log(place: Place, before: Before | None = None) -> EventLog:
 
 
 def _open(place: Place, before: Before | None, moved_to: str | None) -> EventLog:
-    """LogDamaged: the file was moved aside as it was found, before anything that could write to it was closed."""
+    """LogDamaged: the file was moved aside as it was found, before anything that could write to it was closed.
+
+    No setting that writes is made before the file is known to be whole; `auto_vacuum` is one that does.
+    """
     with contextlib.ExitStack() as stack:
         try:
             with translated():
-                _probe(place)
-                can_go_on = before is None and not os.path.lexists(place.path + OVER)
                 has_wal = _size(place.path + "-wal") > 0
-                _create_private(place.path)
-                db = stack.enter_context(contextlib.closing(place.connect(place.path, "rw")))
-                for setting in _SETTINGS:
+                _probe(place, has_wal)
+                can_go_on = before is None and not os.path.lexists(place.path + OVER)
+                is_new = _create_private(place.path)
+                db = stack.enter_context(contextlib.closing(place.connect(place.path, WRITING)))
+                for setting in ("auto_vacuum=INCREMENTAL", *_SETTINGS) if is_new else _SETTINGS:
                     db.execute(f"PRAGMA {setting}").fetchall()
                 opened = _begin(db, place, before or Before(0, 0), lambda kept: can_go_on and _has_its_end(kept, place, has_wal))
                 log = EventLog(db, place.path, place.limit, replace(opened, moved_to=moved_to))
@@ -111,15 +116,18 @@ def _open(place: Place, before: Before | None, moved_to: str | None) -> EventLog
         return log
 
 
-def _probe(place: Place) -> None:
+def _probe(place: Place, has_wal: bool) -> None:
     """Look without writing: a read-only connection does not copy the write-ahead log into the file when it is closed."""
     if identity(place.path) is None or _size(place.path) == 0:
         if any(os.path.lexists(place.path + suffix) for suffix in ("", "-wal", "-journal")):
             raise LogDamaged("it is empty, or no file")
         return
-    with contextlib.closing(place.connect(place.path, "ro")) as db:
-        is_ours = pragma(db, "application_id") == APPLICATION_ID
-        version = pragma(db, "user_version")
+    try:
+        with contextlib.closing(place.connect(place.path, READING if has_wal else LOOKING)) as db:
+            is_ours = pragma(db, "application_id") == APPLICATION_ID
+            version = pragma(db, "user_version")
+    finally:
+        _remove(place.path + "-shm")  # made by the look; we never use one
     if is_ours and version > VERSION:
         raise LogTooNew(f"a newer version wrote it (format {version}, this one knows {VERSION})")
     if not is_ours:
@@ -142,9 +150,7 @@ def _begin(db: sqlite3.Connection, place: Place, before: Before, goes_on: Callab
 def _tidy(db: sqlite3.Connection, path: str) -> None:
     """The log is ours and its epoch is written: quicker commits from here on, and no leftovers that speak of the past."""
     db.execute("PRAGMA synchronous=NORMAL")
-    for leftover in (OVER, "-shm"):  # the look before left the second; we never use one
-        with contextlib.suppress(OSError):
-            os.unlink(path + leftover)
+    _remove(path + OVER)
 
 
 def _has_schema(db: sqlite3.Connection) -> bool:
@@ -177,10 +183,17 @@ def _has_its_end(kept: _Kept, place: Place, has_wal: bool) -> bool:
     return kept.clean or (has_wal and place.boot_id != "" and kept.boot_id == place.boot_id)
 
 
-def _create_private(path: str) -> None:
-    """SQLite would make it readable by others, and its other files like it."""
+def _create_private(path: str) -> bool:
+    """Whether there was no file. SQLite would make it readable by others, and its other files like it."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        return True
+    return False
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def _size(path: str) -> int:

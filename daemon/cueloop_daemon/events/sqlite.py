@@ -66,14 +66,17 @@ class LogTooNew(LogError):
 
 
 Connect = Callable[[str, str], sqlite3.Connection]
-"""Opens a database: its path and SQLite's mode, `ro` or `rw`."""
+"""Opens a database that exists: its path, and how, as parameters of SQLite's file names."""
+
+WRITING, READING, LOOKING = "mode=rw", "mode=ro", "mode=ro&immutable=1"
+"""The last makes no file beside it, and does not see a write-ahead log."""
 
 _BUSY_SECONDS = 0.25
 
 
-def connect(path: str, mode: str) -> sqlite3.Connection:
-    """A connection in autocommit mode that any thread may use, one at a time. Makes no file."""
-    uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
+def connect(path: str, how: str) -> sqlite3.Connection:
+    """A connection in autocommit mode that any thread may use, one at a time."""
+    uri = f"file:{quote(os.fsencode(path))}?{how}"
     return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 

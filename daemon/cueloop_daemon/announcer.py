@@ -145,7 +145,8 @@ class Announcer:
         """Publish a `warning` of the watch."""
         logger.warning("warning message=%s", message)
         event = Warned(timestamp=self._stamp(), message=message)
-        self._publish([_new_event(event, None if caller is None else caller.key)])
+        revision = self._workspace.view(caller).revision
+        self._publish([_new_event(event, None if caller is None else caller.key, revision)])
 
     async def _wait(self) -> None:
         moment, delay = self._wait_for
@@ -177,7 +178,8 @@ class Announcer:
             return False
         audience.doubtful = None
         key = audience.view.caller.key
-        events = [_new_event(event, key) for event in self._events(found, audience.view)]
+        revision = audience.view.revision
+        events = [_new_event(event, key, revision) for event in self._events(found, audience.view)]
         audience.said = announced(audience.said, now, mute_decisions=mute)
         self._publish(events, Announced(key, json.dumps(standing_to_json(audience.said)).encode()))
         return True
@@ -267,8 +269,9 @@ class Announcer:
         return format_stamp(self._clock.now())
 
 
-def _new_event(event: Event, audience: str | None) -> NewEvent:
-    return NewEvent("event", event.kind, None, audience, b'{"origin":"watch","event":' + event_bytes(event) + b"}")
+def _new_event(event: Event, audience: str | None, revision: int) -> NewEvent:
+    params = b'{"revision":%d,"origin":"watch","event":%b}' % (revision, event_bytes(event))
+    return NewEvent("event", event.kind, None, audience, params)
 
 
 def _paths(snapshot: Snapshot) -> DocumentPaths:

@@ -82,6 +82,11 @@ class View:
         return self._snapshot
 
     @property
+    def revision(self) -> int:
+        """Of the current snapshot, 0 before there is one."""
+        return 0 if self._snapshot is None else self._snapshot.revision
+
+    @property
     def loaded(self) -> Loaded | None:
         return self._loaded
 

@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch "$(READY)"
 
 run: $(READY)
-	@"$(BIN)/python" -m cueloop_client.demo $(if $(REPO),--repo "$(REPO)")
+	@"$(BIN)/python" examples/demo.py $(if $(REPO),--repo "$(REPO)")
 
 test: $(READY)
 	"$(BIN)/python" -m pytest

@@ -204,7 +204,7 @@ async def tell_the_story(sample: Sample, client: Client, times_out_at: float) ->
 async def sample_story() -> None:
     """Lay the sample out, tell its story, and leave nothing behind."""
     with tempfile.TemporaryDirectory(prefix="cueloop-sample-", ignore_cleanup_errors=True) as folder:
-        root = Path(folder).resolve()
+        root = Path(os.path.realpath(folder))
         sample = Sample(root)
         wait = timedelta(seconds=3)
         last_sign_of_life = datetime.now(UTC) - LIMIT + wait

@@ -34,7 +34,7 @@ def _await_descriptor(process: Process, deadline: Deadline) -> bool:
     except OSError:
         return _await_looking(process, deadline)
     try:
-        # Opened first, looked at second: another start time is another process, and ours is gone. No start time is a zombie, whose
+        # Opened first, looked at second: another start time is another process, and ours is gone. None at all is a zombie, whose
         # other threads may still hold its sockets; the descriptor tells when the last of them has ended.
         if process_start_time(process.pid) not in (process.start_time, None) or process.boot_id != boot_id():
             return True

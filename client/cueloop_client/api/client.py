@@ -78,6 +78,7 @@ class Client:
         self._link: Link | None = None
         self._opening = anyio.Lock()
         self._waiting: dict[int, _Waiting] = {}
+        self._subscriptions: set[Subscription] = set()
         self._last = 0
 
     @property
@@ -90,7 +91,9 @@ class Client:
         await self._connected()
 
     async def aclose(self) -> None:
-        """Close the connection; calls that wait raise Lost."""
+        """Close the connection, and those of the subscriptions; calls that wait raise Lost."""
+        for subscription in list(self._subscriptions):
+            await subscription.aclose()
         if self._link is not None:
             await self._link.aclose()
 
@@ -127,7 +130,7 @@ class Client:
         run_id: str | None = None,
         on_interruption: Callable[[str], None] | None = None,
     ) -> Subscription:
-        """What happens from the cursor on (None: from now): use it as `async with … as subscription` and iterate.
+        """What happens from the cursor on (None: from now): iterate over it. It ends with its `async with`, else with the client.
 
         It has a connection of its own, so that a slow reader holds up no call. `on_interruption` is told why a connection ended
         before the next is made. See `Subscription`.
@@ -138,7 +141,8 @@ class Client:
         if run_id is not None:
             params["run_id"] = run_id
         asked = with_caller(self._opener.world.caller(), "events.subscribe", params)
-        return Subscription(self._opener, asked, None if cursor is None else str(cursor), self._seconds, on_interruption)
+        at = None if cursor is None else str(cursor)
+        return Subscription(self._opener, asked, at, self._seconds, on_interruption, self._subscriptions)
 
     async def _ask(self, method: str, params: Mapping[str, Any]) -> Any:
         again = method in READING

@@ -76,19 +76,22 @@ class Stream:
                 await self._interrupted()
                 continue
             except BadAnswer:
-                await self.aclose()
+                await self._drop()
                 raise
             if note is not None:
                 return note
 
     async def aclose(self) -> None:
         """End the subscription; the daemon forgets it with its connection."""
+        await self._drop()
+
+    async def _drop(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             await link.aclose()
 
     async def _interrupted(self) -> None:
-        await self.aclose()
+        await self._drop()
         if self._reason == "repository_gone":
             raise RepositoryGone("The daemon left because its repository is gone.")
         if self._on_interruption is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from cueloop_protocol.results import Snapshot
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from cueloop_client.api.link import Opener
 from cueloop_client.api.notes import Note, note_of
 from cueloop_client.api.stream import Stream
 
@@ -19,6 +21,20 @@ class Subscription(Stream):
     Iterating raises what `Stream.next_note` does, never ends by itself, and can go on after it was cancelled.
     """
 
+    def __init__(
+        self,
+        opener: Opener,
+        params: Mapping[str, Any],
+        cursor: str | None,
+        seconds: float,
+        on_interruption: Callable[[str], None] | None,
+        open_ones: set[Subscription],
+    ) -> None:
+        """`open_ones` has this subscription in it until it is closed, so that its owner can close what is left."""
+        super().__init__(opener, params, cursor, seconds, on_interruption)
+        self._open_ones = open_ones
+        open_ones.add(self)
+
     @property
     def snapshot(self) -> Snapshot | None:
         """The state at the beginning of the stream. None before it is open, or if this version cannot read it."""
@@ -26,6 +42,11 @@ class Subscription(Stream):
             return Snapshot.model_validate_json(to_json(self._first_snapshot), extra="ignore")
         except ValidationError:
             return None
+
+    async def aclose(self) -> None:
+        """End the subscription."""
+        self._open_ones.discard(self)
+        await super().aclose()
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -183,7 +183,7 @@ class Logs:
     """
 
     def __init__(self, path: str, level: str = "info", limit: int = 16 * 1024 * 1024, *, stderr: TextIO | None = None) -> None:
-        """`level` is `debug`, `info`, `warning` or `error`; `limit` bytes of all files together. `stderr`: where people read along."""
+        """`level` is `debug`, `info`, `warning` or `error`; `limit`: bytes of all files; `stderr`: where people read along."""
         self._files = BoundedFiles(path, limit, stderr or sys.stderr)
         self._files.setFormatter(JsonLines())
         self._handlers: list[logging.Handler] = [self._files]

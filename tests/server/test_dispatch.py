@@ -1,0 +1,105 @@
+"""Looking up a method and reading its parameters."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
+from server.world import TABLE
+
+from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
+from cueloop_daemon.server.envelope import Message, message
+
+DISPATCHER = Dispatcher(TABLE)
+
+
+def asked(method: str, params: object = None, **more: object) -> Message:
+    value = {"jsonrpc": "2.0", "id": 1, "method": method, **({} if params is None else {"params": params}), **more}
+    found = message(value)
+    assert isinstance(found, Message)
+    return found
+
+
+@pytest.mark.parametrize("params", [{"text": "a"}, [{"text": "a"}], {"text": "a", "times": 1}])
+def test_parameters_are_read_by_the_model(params: object) -> None:
+    bound = DISPATCHER.bind(asked("echo", params))
+    assert isinstance(bound, Bound)
+    assert bound.method == "echo"
+    assert bound.entry is TABLE["echo"]
+    assert bound.params == TABLE["echo"].params.model_validate(params[0] if isinstance(params, list) else params)
+
+
+@pytest.mark.parametrize("params", [None, {}, []])
+def test_no_parameters_may_be_left_out(params: object) -> None:
+    assert isinstance(DISPATCHER.bind(asked("ping", params)), Bound)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "paths"),
+    [
+        ("echo", {}, ["text"]),
+        ("echo", {"text": 1}, ["text"]),
+        ("echo", {"text": "a", "times": True}, ["times"]),
+        ("echo", {"text": "a", "times": 2.0}, ["times"]),
+        ("echo", {"text": 1, "times": "2", "more": 1}, ["text", "times", "more"]),
+        ("echo", {"text": "a", "slot": 1, "self": 2}, ["slot", "self"]),
+        ("ping", {"x": 1}, ["x"]),
+        ("echo", ["a"], [""]),
+        ("echo", [{"text": "a"}, 1], [""]),
+        ("ping", [[]], [""]),
+    ],
+)
+def test_parameters_that_do_not_fit_are_named(method: str, params: object, paths: list[str]) -> None:
+    error = DISPATCHER.bind(asked(method, params))
+    assert isinstance(error, RpcError)
+    assert error.code == codes.INVALID_PARAMS
+    assert [problem["path"] for problem in error.data["problems"]] == paths
+    assert all(problem["message"] for problem in error.data["problems"])
+
+
+def test_a_parameter_of_any_name_is_no_trouble_for_the_library() -> None:
+    for name in ("slot", "context", "self", "request", "", "a b", "__class__"):
+        error = DISPATCHER.bind(asked("ping", {name: 1}))
+        assert isinstance(error, RpcError)
+        assert [problem["path"] for problem in error.data["problems"]] == [name]
+
+
+@pytest.mark.parametrize("method", ["nope", "", "__init__", "rpc.discover.x", "$/unknown"])
+def test_an_unknown_method_is_named(method: str) -> None:
+    error = DISPATCHER.bind(asked(method))
+    assert isinstance(error, RpcError)
+    assert error.code == codes.METHOD_NOT_FOUND
+
+
+def test_a_notification_is_bound_like_a_request() -> None:
+    found = message({"jsonrpc": "2.0", "method": "echo", "params": {"text": "a"}})
+    assert isinstance(found, Message)
+    bound = DISPATCHER.bind(found)
+    assert isinstance(bound, Bound)
+    assert not bound.wants_answer
+
+
+def test_which_calls_are_durable() -> None:
+    assert DISPATCHER.is_durable("durable")
+    assert not DISPATCHER.is_durable("ping")
+    assert not DISPATCHER.is_durable("nope")
+
+
+def test_an_error_that_is_meant_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    meant = codes.conflict("x")
+    assert told(meant, "m") is meant
+    assert told(ExceptionGroup("", [ExceptionGroup("", [meant])]), "m") is meant
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("error", [ValueError("secret"), RecursionError(), ExceptionGroup("", [codes.conflict("a"), OSError("b")])])
+def test_any_other_error_is_logged_and_told_without_its_text(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    answer = told(error, "m")
+    assert answer.code == codes.INTERNAL_ERROR
+    assert "secret" not in str(answer.to_wire())
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error

@@ -285,3 +285,8 @@ def test_any_bytes_are_a_value_or_an_error_with_a_place(data: bytes) -> None:
             assert place_is_inside, exc  # noqa: PT017 - the error is the result here
         else:
             json.dumps(value, allow_nan=False).encode()
+
+
+def test_a_hexadecimal_number_of_thousands_of_digits_is_a_number() -> None:
+    """Python refuses to print such a number as decimal digits, which once came out as an exception of its own."""
+    assert read_json(b"{a: 0x" + b"f" * 8000 + b"}") == {"a": 16**8000 - 1}

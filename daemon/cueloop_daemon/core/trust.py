@@ -59,7 +59,7 @@ def instruction_files(layer: Layer) -> tuple[str, ...]:
 
 def _agents(layer: Layer) -> dict[tuple[str, ...], Values]:
     """The agent settings of a layer and of its profiles, by their place."""
-    profiles = {("profiles", name): as_values(patch) for name, patch in as_values(layer.get("profiles")).items()}
+    profiles: dict[tuple[str, ...], Values] = {("profiles", name): as_values(patch) for name, patch in as_values(layer.get("profiles")).items()}
     return {("agent",): as_values(layer.get("agent")), **profiles}
 
 

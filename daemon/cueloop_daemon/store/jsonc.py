@@ -198,6 +198,8 @@ def _is_unicode(value: object) -> bool:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
+    except ValueError:
+        return True  # a whole number of thousands of digits, which only its text form has a limit for
     return True
 
 

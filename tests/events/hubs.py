@@ -148,7 +148,7 @@ class World:
         """The same folder as another process finds it when this one is killed now: a copy, taken without closing anything."""
         target = self.folder.parent / name
         target.mkdir()
-        for entry in self.folder.iterdir():
+        for entry in filter(Path.is_file, self.folder.iterdir()):
             shutil.copyfile(entry, target / entry.name)
         return replace(self, folder=target)
 

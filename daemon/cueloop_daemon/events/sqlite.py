@@ -160,7 +160,11 @@ def mark_over(path: str) -> None:
 
 def _numbers(path: str) -> Iterator[int]:
     folder, name = os.path.split(path)
-    for entry in os.listdir(folder):
+    try:
+        entries = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    for entry in entries:
         number = entry.removeprefix(f"{name}.damaged-").split("-")[0]
         if entry.startswith(f"{name}.damaged-") and number.isascii() and number.isdigit() and len(number) < 10:
             yield int(number)

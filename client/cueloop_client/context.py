@@ -91,8 +91,8 @@ def make_context(world: World, command: Command, values: Values) -> Context:
         raise Usage(f"{values.words[0]!r} is too much: {command.usage}")
     if values.has("host"):
         raise Usage("--host is not in this version: log in on that machine and call cueloop there.")
-    if values.has("no-daemon") and not command.reads:
-        raise Usage("--no-daemon is for commands that only read.")
+    if values.has("no-daemon") and not command.without_daemon:
+        raise Usage("This command needs the daemon: --no-daemon is for commands that only read.")
     if values.text("color") not in (None, "auto", "always", "never"):
         raise Usage("--color takes auto, always or never.")
     return Context(world, command, values, _seconds(values.text("timeout")))

@@ -57,7 +57,9 @@ def command_page(command: Command) -> str:
         lines += ["Options:", *_columns(map(_option, command.flags)), ""]
     if command.notes:
         lines += [command.notes, ""]
-    shared = [flag for flag in GLOBAL if flag.name not in ("host", "version") and (command.reads or flag.name != "no-daemon")]
+    shared = [
+        flag for flag in GLOBAL if flag.name not in ("host", "version") and (command.without_daemon or flag.name != "no-daemon")
+    ]
     lines += ["Options of all commands:", *_columns(map(_option, shared)), "", f"Example: {command.example}"]
     return "\n".join(lines) + "\n"
 

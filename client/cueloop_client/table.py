@@ -19,8 +19,8 @@ class Command(Frozen):
     usage: str
     example: str
     flags: tuple[Flag, ...] = ()
-    reads: bool = False
-    """It changes nothing, so `--no-daemon` can answer it."""
+    without_daemon: bool = False
+    """`--no-daemon` can be said: it only reads, or never needs a daemon."""
     machine: bool = False
     """For programs: failures are one error document on standard error."""
     notes: str = ""
@@ -32,7 +32,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         summary="Print the config-resolve document: the merged configuration and what the next run would do",
         usage="cueloop machine config resolve",
         example="cueloop machine config resolve | jq .resume_preview",
-        reads=True,
+        without_daemon=True,
         machine=True,
         notes="Changes nothing. Git is asked anew for this answer.",
     ),
@@ -41,7 +41,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         summary="Print queue, done list, what can run, and the config-resolve document, all of one moment",
         usage="cueloop machine workspace overview",
         example="cueloop machine workspace overview | jq .queue.next_runnable_task_id",
-        reads=True,
+        without_daemon=True,
         machine=True,
     ),
     ("machine", "run", "stop"): Command(
@@ -50,6 +50,8 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         usage="cueloop machine run stop [--dry-run]",
         example="cueloop machine run stop --dry-run",
         flags=(Flag("dry-run", None, "say what would be done"),),
+        alone=True,
+        without_daemon=True,
         machine=True,
         notes="Creates the marker .cueloop/cache/stop_requested; needs no daemon.",
     ),
@@ -58,7 +60,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         summary="Show the interrupted session and what the next run would do with it",
         usage="cueloop session show [--json]",
         example="cueloop session show",
-        reads=True,
+        without_daemon=True,
     ),
     ("session", "clear"): Command(
         module="session_clear",

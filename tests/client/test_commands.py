@@ -303,13 +303,17 @@ class TestWithoutADaemon:
         assert (called.code, called.error["code"]) == (1, "config_incompatible")
         assert "frob" in called.err
 
-    @pytest.mark.parametrize("line", ["session clear --etag e", "daemon status", "events", "machine run stop", "daemon stop"])
+    @pytest.mark.parametrize("line", ["session clear --etag e", "daemon status", "events", "daemon stop"])
     def test_it_is_for_reading_alone(self, root: Root, environ: dict[str, str], line: str) -> None:
         called = call(root, environ, f"--no-daemon {line}")
         assert (called.code, "only read" in called.err) == (2, True)
 
 
 class TestRunStop:
+    def test_it_needs_no_daemon_and_says_so(self, root: Root, environ: dict[str, str]) -> None:
+        assert call(root, environ, "--no-daemon machine run stop").document["action"] == "created"
+        assert sorted(os.listdir(root.join(".cueloop/cache"))) == ["stop_requested"]
+
     def test_it_creates_the_marker_once(self, root: Root, environ: dict[str, str]) -> None:
         marker = Path(root.join(".cueloop/cache/stop_requested"))
         dry = call(root, environ, "machine run stop --dry-run")

@@ -46,7 +46,7 @@ def test_every_command_has_a_module_and_a_page_with_an_example(words: tuple[str,
     assert page.startswith(f"{command.summary}.\n\nusage: cueloop {' '.join(words)}")
     assert f"Example: cueloop {' '.join(words)}" in page
     assert all(f"--{flag.name}" in page for flag in command.flags)
-    assert ("--no-daemon" in page) == command.reads
+    assert ("--no-daemon" in page) == command.without_daemon
 
 
 def test_no_option_has_two_meanings() -> None:

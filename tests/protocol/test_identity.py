@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from cueloop_protocol import identity
@@ -105,6 +108,102 @@ def test_any_bytes_are_parsed_without_an_error(data: bytes) -> None:
 def test_the_boot_is_named_and_stays() -> None:
     assert identity.boot_id()
     assert identity.boot_id() == identity.boot_id()
+
+
+class Darwin:
+    """What the macOS libraries answer: a process by number, and the boot session."""
+
+    def __init__(self, status: int = 2, size: int = 136, failed: int = 0) -> None:
+        self.status, self.size, self.failed = status, size, failed
+
+    def __call__(self, name: str | None) -> Darwin:
+        return self
+
+    def proc_pidinfo(self, pid: int, flavor: int, argument: object, buffer: ctypes.Array[ctypes.c_char], size: int) -> int:
+        assert (flavor, size) == (3, 136)
+        struct.pack_into("I", buffer, 4, self.status)
+        struct.pack_into("QQ", buffer, 120, 1_700_000_000, 42)
+        return self.size
+
+    def sysctlbyname(self, name: bytes, buffer: ctypes.Array[ctypes.c_char], size: object, new: object, length: object) -> int:
+        assert name == b"kern.bootsessionuuid"
+        buffer.value = b"B-1"
+        return self.failed
+
+
+@contextmanager
+def darwin(monkeypatch: pytest.MonkeyPatch, libraries: Darwin) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(identity.sys, "platform", "darwin")
+        patch.setattr(ctypes, "CDLL", libraries)
+        yield
+
+
+def test_macos_process_and_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    with darwin(monkeypatch, Darwin()):
+        assert identity.process_start_time(7) == "1700000000.000042"
+        assert identity.boot_id() == "B-1"
+        assert identity.is_same_process(7, "1700000000.000042", "B-1")
+    with darwin(monkeypatch, Darwin(status=5)):
+        assert identity.process_start_time(7) is None
+    with darwin(monkeypatch, Darwin(size=0, failed=-1)):
+        assert identity.process_start_time(7) is None
+        assert identity.boot_id() == ""
+
+
+def test_macos_signals_only_what_was_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    with darwin(monkeypatch, Darwin()):
+        assert not identity.send_signal(7, "1", "B-1", 15)
+        assert sent == []
+        assert identity.send_signal(7, "1700000000.000042", "B-1", 15)
+        assert sent == [(7, 15)]
+        monkeypatch.setattr(os, "kill", lambda pid, number: (_ for _ in ()).throw(ProcessLookupError()).send(None))
+        assert not identity.send_signal(7, "1700000000.000042", "B-1", 15)
+
+
+class Peer:
+    """A macOS socket: LOCAL_PEERCRED gives a struct xucred, LOCAL_PEERPID a pid."""
+
+    def __init__(self, version: int = 0) -> None:
+        self.version = version
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        assert level == 0
+        return struct.pack("i", 77) if option == 2 else struct.pack("IIh", self.version, 501, 1).ljust(size, b"\0")
+
+
+def test_macos_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with darwin(monkeypatch, Darwin()):
+        assert identity.peer_uid(Peer()) == 501  # type: ignore[arg-type]
+        assert identity.peer_pid(Peer()) == 77  # type: ignore[arg-type]
+        with pytest.raises(OSError, match="unknown credentials"):
+            identity.peer_uid(Peer(version=1))  # type: ignore[arg-type]
+
+
+def test_a_process_that_dies_between_looking_and_signalling(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = identity.process_start_time(sleeper.pid)
+    assert start
+
+    def die(pid: int, start_time: str, boot: str) -> bool:
+        sleeper.kill()
+        sleeper.wait()
+        return True
+
+    monkeypatch.setattr(identity, "is_same_process", die)
+    assert not identity.send_signal(sleeper.pid, start, identity.boot_id(), signal.SIGTERM)
+
+
+def test_a_system_that_does_not_tell_its_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> object:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", missing)
+    assert identity.boot_id() == ""
+    assert identity.process_start_time(os.getpid()) is None
 
 
 def test_the_peer_of_a_connection_is_known() -> None:

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 UID = os.getuid()
+LOCAL_FOLDER = place.local_folder
 VARIABLE = "TMPDIR" if sys.platform == "darwin" else "XDG_RUNTIME_DIR"
 
 
@@ -83,6 +84,7 @@ def test_the_hash_is_of_the_path_s_bytes() -> None:
 
 
 def test_the_local_lock_knows_no_environment() -> None:
+    assert LOCAL_FOLDER(7) == "/tmp/cueloopd-7"
     code = "from cueloop_protocol import place, roots; print(place.local_lock_path(roots.Root('/repo', '/repo'), 7))"
     for environ in ({}, {"TMPDIR": "/var/tmp", "XDG_RUNTIME_DIR": "/run", "HOME": "/nowhere"}):
         done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
@@ -175,6 +177,7 @@ def test_without_a_locator_the_computed_places_are_candidates(short: Path, root:
     listeners = []
     for one in (environ, {}):
         place.ensure_socket_folder(root, one, UID)
+        assert place.socket_path(root, one, UID) not in place.find_socket(root, environ, UID)
         listeners.append(socket.socket(socket.AF_UNIX))
         listeners[-1].bind(place.socket_path(root, one, UID))
     expected = (place.socket_path(root, environ, UID), place.socket_path(root, {}, UID))
@@ -225,7 +228,7 @@ def test_a_locator_may_only_lead_to_a_private_folder_of_this_root(short: Path, r
         assert place.read_locator(root, UID) is None, path
 
 
-def test_a_locator_must_be_a_plain_file_of_ours(short: Path, root: Root) -> None:
+def test_a_locator_must_be_a_plain_file_of_ours(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = place.ensure_socket_folder(root, {}, UID)
     data = place.locator_bytes(live(root, folder))
     path = write(root, data)
@@ -244,6 +247,9 @@ def test_a_locator_must_be_a_plain_file_of_ours(short: Path, root: Root) -> None
     assert place.read_locator(root, UID) is None
     write(root, data + b" " * 100)
     assert place.read_locator(root, UID) is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", lambda fd, size: (_ for _ in ()).throw(OSError(5, "Input/output error")).send(None))
+        assert place.read_locator(root, UID) is None
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)

@@ -161,6 +161,59 @@ def test_links_and_dots_in_a_path_that_is_too_long_are_resolved(top: Path) -> No
         assert find_root(f"link/{rest}").path == path
 
 
+def test_macos_asks_the_kernel_for_the_path_and_addresses_a_long_one_by_number(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "Repo").mkdir()
+    long = deep(top, roots.PATH_MAX + 100)
+
+    def getpath(fd: int, command: int, buffer: bytes) -> bytes:
+        assert command == 50
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        return os.fsencode(path).ljust(len(buffer), b"\0")
+
+    monkeypatch.setattr("fcntl.fcntl", getpath)
+    with monkeypatch.context() as patch:
+        patch.setattr(roots.sys, "platform", "darwin")
+        assert find_root(str(top / "Repo")).path == f"{top}/Repo"
+        number = os.stat(roots.open_folder(long))
+        assert open_root(long) == Root(long, f"/.vol/{number.st_dev}/{number.st_ino}")
+
+
+def test_a_path_that_the_kernel_cannot_tell_is_found_by_walking(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (top / "repo").mkdir()
+    (top / "other").mkdir()
+    monkeypatch.setattr(os, "readlink", lambda path: str(top / "other"))
+    with working_in(str(top / "repo")), monkeypatch.context() as patch:
+        patch.setattr(os, "getcwd", _too_long)
+        assert roots.physical_path(None) == f"{top}/repo"
+
+
+def _too_long() -> str:
+    raise OSError(errno.ENAMETOOLONG, "File name too long")
+
+
+def test_a_folder_that_goes_while_it_is_looked_for(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = deep(top, roots.PATH_MAX + 100)
+    fd = roots.open_folder(path)
+    stat = os.stat
+
+    def nowhere(name: str, **rest: object) -> os.stat_result:
+        if "dir_fd" in rest and rest.get("follow_symlinks") is False:
+            raise FileNotFoundError(errno.ENOENT, "gone")
+        return stat(name, **rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch, working_in(fd):
+        patch.setattr(os, "getcwd", _too_long)
+        patch.setattr(os, "stat", nowhere)
+        with pytest.raises(RootError, match="does not exist"):
+            find_root(None)
+    monkeypatch.setattr(roots, "physical_path", lambda path: path)
+    with pytest.raises(RootError, match="does not exist"):
+        open_root(path + "/gone")
+    os.close(fd)
+
+
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path.resolve()) + b"/caf\xe9 \xf0\x9f\x8e\xac")
     os.makedirs(f"{folder}/.git")

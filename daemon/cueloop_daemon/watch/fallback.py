@@ -1,10 +1,10 @@
 """The portable watcher, on `watchfiles`, with its traps handled (they are silent, each of them).
 
 It watches folders only and not recursively, without the library's filter (which is blind below `.venv` and the like). A folder
-that was removed and made again leaves it deaf, so it starts anew whenever a watched folder goes or another is in its place. It drops
-overflows, and does not see every file system nor the repository itself being renamed, so a slow look stays beside it. Cancelling
-alone would take as long as the library's time-out, so a stop event goes with it. The library's `awatch` does not tell when it is
-ready, so its lower half is used directly.
+that was removed and made again leaves it deaf, so it starts anew whenever a watched folder goes or another takes its place. It
+drops overflows, and does not see every file system nor the repository itself being renamed, so a slow look stays beside it.
+Cancelling alone would take as long as the library's time-out, so a stop event goes with it. The library's `awatch` does not tell
+when it is ready, so its lower half is used directly.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskStatus
 from watchfiles import Change
@@ -111,6 +112,7 @@ class WatchfilesWatcher:
                     if not isinstance(found, str) and self._take(found):
                         on_hint()
                 tasks.cancel_scope.cancel()
+            await anyio.lowlevel.checkpoint_if_cancelled()  # a wait in a thread that was told to stop ends like any other
         finally:
             notify.close()
 

@@ -50,7 +50,6 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         usage="cueloop machine run stop [--dry-run]",
         example="cueloop machine run stop --dry-run",
         flags=(Flag("dry-run", None, "say what would be done"),),
-        alone=True,
         without_daemon=True,
         machine=True,
         notes="Creates the marker .cueloop/cache/stop_requested; needs no daemon.",

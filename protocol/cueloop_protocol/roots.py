@@ -10,19 +10,14 @@ import errno
 import os
 import sys
 
+from cueloop_protocol.folders import PIECE, open_folder, path_of_folder, working_directory
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PATH_MAX = 1024 if sys.platform == "darwin" else 4096
-"""What one system call takes, in bytes, with the closing NUL."""
-ROOM = 256
-"""Bytes kept free behind a root for the longest path that we build below it."""
-PIECE = PATH_MAX - ROOM
 MARKERS = tuple(f"{name}.{ending}" for name in ("queue", "done", "config", "trust") for ending in ("jsonc", "json"))
-_DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC | (os.O_PATH if sys.platform == "linux" else os.O_RDONLY)
 _held: dict[tuple[int, int], int] = {}
 
 
@@ -75,32 +70,9 @@ def open_root(path: str) -> Root:
 def physical_path(path: str | None) -> str:
     """The absolute path of the folder without links, of any length. Raises RootError."""
     try:
-        if path is None:
-            return _working_directory()
-        if sys.platform == "darwin" or len(os.fsencode(path)) >= PIECE:
-            return _path_of_opened(path)
-        real = os.path.realpath(path, strict=True)
-        os.stat(real + "/.")
-        return real
+        return working_directory() if path is None else _resolved(path)
     except OSError as exc:
-        if exc.errno == errno.ENAMETOOLONG and path is not None:
-            return _path_of_opened(path)
         raise _unusable(path, exc) from exc
-
-
-def open_folder(path: str) -> int:
-    """A descriptor of the folder at `path`, however long it is; close it. Raises OSError."""
-    data = os.fsencode(path)
-    fd = os.open("/" if data.startswith(b"/") else ".", _DIRECTORY)
-    try:
-        for piece in _pieces(data):
-            deeper = os.open(piece, _DIRECTORY, dir_fd=fd)
-            os.close(fd)
-            fd = deeper
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 def shown(path: str) -> str:
@@ -143,13 +115,17 @@ def expand(text: str, root: Root, caller: Caller) -> Expanded:
     return Expanded(shown(os.path.join(root.path, text)), os.path.join(root.base, text))
 
 
-def _working_directory() -> str:
+def _resolved(path: str) -> str:
+    if sys.platform == "darwin" or len(os.fsencode(path)) >= PIECE:
+        return path_of_folder(path)
     try:
-        return os.getcwd()
+        real = os.path.realpath(path, strict=True)
+        os.stat(real + "/.")
     except OSError as exc:
-        if exc.errno not in (errno.ENAMETOOLONG, errno.ERANGE):
+        if exc.errno != errno.ENAMETOOLONG:
             raise
-        return _path_of_opened(".")
+        return path_of_folder(path)
+    return real
 
 
 def _unusable(path: str | None, exc: OSError) -> RootError:
@@ -206,74 +182,3 @@ def _kind(path: str, fd: int | None) -> int | None:
         return os.stat(path, dir_fd=fd).st_mode & 0o170000
     except OSError:
         return None
-
-
-def _pieces(path: bytes) -> Iterator[bytes]:
-    """`path` cut at slashes into relative paths that a system call takes; ends with `.`, so that a plain file fails."""
-    piece = b""
-    for name in path.split(b"/"):
-        if not name:
-            continue
-        if piece and len(piece) + 1 + len(name) > PIECE:
-            yield piece
-            piece = b""
-        piece = piece + b"/" + name if piece else name
-    yield piece or b"."
-
-
-def _path_of_opened(path: str) -> str:
-    fd = -1
-    try:
-        fd = open_folder(path)
-        return _path_of(fd)
-    except OSError as exc:
-        raise _unusable(path, exc) from exc
-    finally:
-        if fd >= 0:
-            os.close(fd)
-
-
-def _path_of(fd: int) -> str:
-    """The physical path of an open folder: what the kernel says, or where that is too long, by walking up to `/`."""
-    try:
-        if sys.platform == "darwin":
-            import fcntl
-
-            return os.fsdecode(fcntl.fcntl(fd, 50, bytes(PATH_MAX)).rstrip(b"\0"))  # F_GETPATH: also the true case of letters
-        path = os.readlink(f"/proc/self/fd/{fd}")
-        if os.path.samestat(os.stat(path), os.fstat(fd)):
-            return path
-    except OSError:
-        pass
-    return _path_by_walking(fd)
-
-
-def _path_by_walking(start: int) -> str:
-    names: list[str] = []
-    fd = os.dup(start)
-    try:
-        while True:
-            above = os.open("..", _DIRECTORY, dir_fd=fd)
-            here = os.fstat(fd)
-            os.close(fd)
-            fd = above
-            if os.path.samestat(here, os.fstat(fd)):
-                return "/" + "/".join(reversed(names))
-            names.append(_name_in(fd, here))
-    finally:
-        os.close(fd)
-
-
-def _name_in(folder: int, wanted: os.stat_result) -> str:
-    """The name under which `folder` holds the folder `wanted`; by inode, as a mount point's directory entry shows another."""
-    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        for name in os.listdir(readable):
-            try:
-                if os.path.samestat(os.stat(name, dir_fd=readable, follow_symlinks=False), wanted):
-                    return name
-            except OSError:
-                continue
-    finally:
-        os.close(readable)
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from cueloop_protocol import roots
+from cueloop_protocol import folders, roots
 from cueloop_protocol.roots import Caller, Expanded, Root, RootError, find_root, open_root
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,13 +115,13 @@ def top(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-LENGTHS = [roots.PIECE - 1, roots.PIECE, roots.PATH_MAX - 1, roots.PATH_MAX, roots.PATH_MAX + 1, 3 * roots.PATH_MAX]
+LENGTHS = [folders.PIECE - 1, folders.PIECE, folders.PATH_MAX - 1, folders.PATH_MAX, folders.PATH_MAX + 1, 3 * folders.PATH_MAX]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_root_of_any_length_is_found_and_usable(top: Path, length: int) -> None:
     path = deep(top, length)
-    fd = roots.open_folder(path)
+    fd = folders.open_folder(path)
     try:
         os.mkdir(".git", dir_fd=fd)
         os.makedirs(f"/proc/self/fd/{fd}/.cueloop/cache/cueloopd/{'x' * 150}" if sys.platform == "linux" else f"{path}/.cueloop")
@@ -129,11 +129,12 @@ def test_a_root_of_any_length_is_found_and_usable(top: Path, length: int) -> Non
         below = os.open("sub", os.O_RDONLY, dir_fd=fd)
         with working_in(below):
             found = find_root(None)
+            assert find_root(".") == found
         os.close(below)
     finally:
         os.close(fd)
     assert found.path == path
-    assert (found.base == path) == (length < roots.PIECE)
+    assert (found.base == path) == (length < folders.PIECE)
     with open(found.join(".cueloop", "cache", "cueloopd", "x" * 150, "file"), "w") as file:
         file.write("here")
     assert find_root(f"{path}/sub") == open_root(path) == found  # and no further descriptor is kept for it
@@ -144,8 +145,8 @@ def test_a_c_library_whose_getcwd_gives_up_is_helped(top: Path, monkeypatch: pyt
     def getcwd() -> str:
         raise OSError(refusal, os.strerror(refusal))
 
-    path = deep(top, roots.PATH_MAX + 300)
-    fd = roots.open_folder(path)
+    path = deep(top, folders.PATH_MAX + 300)
+    fd = folders.open_folder(path)
     monkeypatch.setattr(os, "getcwd", getcwd)
     with working_in(fd):
         assert roots.physical_path(None) == path
@@ -153,7 +154,7 @@ def test_a_c_library_whose_getcwd_gives_up_is_helped(top: Path, monkeypatch: pyt
 
 
 def test_links_and_dots_in_a_path_that_is_too_long_are_resolved(top: Path) -> None:
-    path = deep(top, roots.PATH_MAX + 100)
+    path = deep(top, folders.PATH_MAX + 100)
     (top / "link").symlink_to(path[len(str(top)) + 1 :][:200])
     rest = path[len(str(top)) + 202 :]
     assert find_root(f"{top}/link/../link/{rest}/./.").path == path
@@ -165,7 +166,7 @@ def test_macos_asks_the_kernel_for_the_path_and_addresses_a_long_one_by_number(
     top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (top / "Repo").mkdir()
-    long = deep(top, roots.PATH_MAX + 100)
+    long = deep(top, folders.PATH_MAX + 100)
 
     def getpath(fd: int, command: int, buffer: bytes) -> bytes:
         assert command == 50
@@ -174,9 +175,9 @@ def test_macos_asks_the_kernel_for_the_path_and_addresses_a_long_one_by_number(
 
     monkeypatch.setattr("fcntl.fcntl", getpath)
     with monkeypatch.context() as patch:
-        patch.setattr(roots.sys, "platform", "darwin")
+        patch.setattr(sys, "platform", "darwin")
         assert find_root(str(top / "Repo")).path == f"{top}/Repo"
-        number = os.stat(roots.open_folder(long))
+        number = os.stat(folders.open_folder(long))
         assert open_root(long) == Root(long, f"/.vol/{number.st_dev}/{number.st_ino}")
 
 
@@ -194,8 +195,8 @@ def _too_long() -> str:
 
 
 def test_a_folder_that_goes_while_it_is_looked_for(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = deep(top, roots.PATH_MAX + 100)
-    fd = roots.open_folder(path)
+    path = deep(top, folders.PATH_MAX + 100)
+    fd = folders.open_folder(path)
     stat = os.stat
 
     def nowhere(name: str, **rest: object) -> os.stat_result:
@@ -242,7 +243,7 @@ def test_a_file_or_a_loop_is_no_folder(tmp_path: Path) -> None:
     with pytest.raises(RootError, match="cannot be used as a folder"):
         find_root(str(tmp_path / ("n" * 300)))
     with pytest.raises(RootError):
-        find_root(f"{tmp_path}/file/" + "./" * roots.PATH_MAX)
+        find_root(f"{tmp_path}/file/" + "./" * folders.PATH_MAX)
 
 
 def test_the_file_system_root_is_a_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,30 @@ def test_d02_the_second_daemon_learns_the_first_one_s_pid(root: Root) -> None:
         assert first.still_ours()
 
 
+def test_d02_of_many_that_start_at_once_one_wins(root: Root) -> None:
+    code = (
+        "import os, sys; from cueloop_daemon.store.ownership import Ownership; from cueloop_protocol.roots import open_root\n"
+        "root = open_root(sys.argv[1]); print('ready', flush=True); sys.stdin.readline()\n"
+        "print(type(Ownership.acquire(root, os.getuid())).__name__, flush=True); sys.stdin.readline()"
+    )
+    starters = [
+        subprocess.Popen([sys.executable, "-c", code, root.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(12)
+    ]
+    try:
+        for word in ("ready", None):
+            said = [starter.stdout.readline().strip() for starter in starters if starter.stdout]
+            assert said == [word] * 12 if word else sorted(said) == ["AlreadyOwned"] * 11 + ["Ownership"]
+            for starter in starters if word else ():
+                assert starter.stdin is not None
+                starter.stdin.write("go\n")
+                starter.stdin.flush()
+    finally:
+        for starter in starters:
+            starter.kill()
+            starter.communicate()
+
+
 def test_f02_the_locks_are_free_when_the_owner_is_killed(root: Root) -> None:
     for _ in range(3):
         with other(root) as first:
@@ -241,6 +265,26 @@ def test_f06_where_the_repository_cannot_be_locked_the_local_lock_decides(root: 
     assert inner(root) in owned.degraded
     assert isinstance(Ownership.acquire(root, UID, flock=unable_at(inner(root), number)), AlreadyOwned)  # type: ignore[arg-type]
     owned.release()
+
+
+def test_a_lock_file_that_cannot_be_read_names_nobody(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(fd: int, size: int, at: int) -> bytes:
+        raise OSError(errno.EIO, "broken disk")
+
+    with other(root) as first:
+        assert first.said == "owned"
+        monkeypatch.setattr(lockfile.os, "pread", unreadable)
+        assert Ownership.acquire(root, UID) == AlreadyOwned(None, local_lock_path(root, UID))
+
+
+def test_a_second_lock_that_is_held_frees_the_first(root: Root) -> None:
+    """The same folder by another path has another local lock; the one in the repository decides."""
+    own(root).release()
+    held = take_lock(inner(root), fcntl.flock, 1.0)
+    assert isinstance(held, lockfile.LockFile)
+    assert Ownership.acquire(root, UID) == AlreadyOwned(None, inner(root))
+    held.close()
+    own(root).release()
 
 
 def test_f06_nothing_that_can_be_locked_is_an_error(root: Root) -> None:

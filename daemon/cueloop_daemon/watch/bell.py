@@ -30,12 +30,15 @@ class Bell(Protocol):
 
     def __enter__(self) -> Self:
         """Begin to notice."""
+        ...
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
         """Free what noticing needs."""
+        ...
 
     async def wait(self, seconds: float) -> None:
         """Return after `seconds` at the latest; at once when the wall clock is or was set; possibly for no reason."""
+        ...
 
 
 class TickingBell:

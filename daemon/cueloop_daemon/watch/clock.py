@@ -20,12 +20,15 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The wall clock, UTC, aware."""
+        ...
 
     def monotonic(self) -> float:
         """Seconds since some moment, without the time that the machine slept."""
+        ...
 
     def boottime(self) -> float:
         """Seconds since some moment, with the time that the machine slept."""
+        ...
 
 
 class SystemClock:

@@ -40,9 +40,11 @@ class Notify(Protocol):
 
     def watch(self, debounce_ms: int, step_ms: int, timeout_ms: int, stop_event: threading.Event) -> set[tuple[int, str]] | str:
         """Block until something changed (a set of kinds and paths) or the event is set (a word)."""
+        ...
 
     def close(self) -> None:
         """Stop collecting."""
+        ...
 
 
 def open_notify(folders: list[str]) -> Notify:

@@ -30,13 +30,17 @@ class Watcher(Protocol):
     @property
     def backend(self) -> str:
         """`inotify`, `watchfiles` or `polling`."""
+        ...
 
     @property
     def degraded(self) -> str | None:
         """A sentence for people if changes are found more slowly than they should be, else None."""
+        ...
 
     def set_paths(self, folders: Iterable[str], files: Iterable[str] = ()) -> None:
         """Watch these from now on instead of what was watched before. A hint follows once they are; call it on the event loop."""
+        ...
 
     async def run(self, on_hint: Callable[[], None], *, task_status: TaskStatus[None]) -> None:
         """Watch until cancelled; started when the paths set before are watched. `on_hint` is called on the event loop."""
+        ...

@@ -41,7 +41,7 @@ def change(context: Context, method: str, params: Mapping[str, Any]) -> Any:
     root = context.root()
     if not may_have_daemon(root):
         raise Failure(
-            f"Nothing can be changed here: {root.path}/.cueloop is missing or may not be written.",
+            f"Nothing can be changed here: {root.path}/.cueloop is missing, may not be written, or leads elsewhere.",
             "Make it writable, or call this in a repository that has one.",
             word="permission_denied",
         )

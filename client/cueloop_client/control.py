@@ -37,7 +37,7 @@ def start(context: Context) -> Started:
     world, root = context.world, context.root()
     if not may_have_daemon(root):
         raise Failure(
-            f"No daemon can run here: {shown(root.path)}/.cueloop is missing or may not be written.",
+            f"No daemon can run here: {shown(root.path)}/.cueloop is missing, may not be written, or leads elsewhere.",
             "Reading commands answer without one.",
             word="permission_denied",
         )

@@ -77,21 +77,24 @@ def located_process(root: Root, world: World) -> Process | None:
 
 
 def may_have_daemon(root: Root) -> bool:
-    """Whether a daemon could own this repository: `.cueloop` is there and what it must write can be written.
+    """Whether a daemon would own this repository: what it must write is there or can be made, and is no link to elsewhere.
 
-    Where it is not, reading commands answer by themselves and create nothing.
+    Where it would not, reading commands answer by themselves and create nothing.
     """
-    folder = root.join(".cueloop")
-    if not _is_writable_folder(folder):
+    if not os.path.lexists(root.join(".cueloop")):
         return False
-    for name in (".cueloop/cache", FOLDER):
+    for name in (".cueloop", ".cueloop/cache", FOLDER):
         path = root.join(name)
         if not os.path.lexists(path):
             return True
-        if not _is_writable_folder(path):
+        if not (os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)):
+            return False
+        if os.path.islink(path) and (name == FOLDER or not _leads_inside(root, path)):
             return False
     return True
 
 
-def _is_writable_folder(path: str) -> bool:
-    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+def _leads_inside(root: Root, path: str) -> bool:
+    """Whether a link stays within the repository; a daemon writes through no other."""
+    inside = os.path.realpath(root.base)
+    return os.path.commonpath((inside, os.path.realpath(path))) == inside

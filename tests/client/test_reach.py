@@ -100,7 +100,23 @@ class TestWhereADaemonMayRun:
         monkeypatch.setattr("os.access", lambda path, mode: path != closed)
         assert not may_have_daemon(root)
 
-    def test_a_link_to_a_folder_is_a_folder(self, root: Root, short: Path) -> None:
+    def test_not_through_a_link_out_of_the_repository(self, root: Root, short: Path) -> None:
         (short / "linked").mkdir()
         (short / "linked/.cueloop").symlink_to(root.join(".cueloop"))
-        assert may_have_daemon(open_root(str(short / "linked")))
+        assert not may_have_daemon(open_root(str(short / "linked")))
+        (short / "elsewhere").mkdir()
+        os.symlink(short / "elsewhere", root.join(".cueloop/cache"))
+        assert not may_have_daemon(root)
+
+    def test_through_a_link_within_the_repository_but_not_for_our_own_folder(self, root: Root) -> None:
+        os.mkdir(root.join("within"))
+        os.symlink("../within", root.join(".cueloop/cache"))
+        assert may_have_daemon(root)
+        os.mkdir(root.join("ours"))
+        os.symlink("../ours", root.join("within/cueloopd"))
+        assert not may_have_daemon(root)
+
+    def test_not_through_a_link_to_nowhere(self, short: Path) -> None:
+        (short / "dangling").mkdir()
+        (short / "dangling/.cueloop").symlink_to("nowhere")
+        assert not may_have_daemon(open_root(str(short / "dangling")))

@@ -1,0 +1,38 @@
+"""Fixtures for tests of the whole daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.wire import Wire
+from support.world import Daemon, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A repository and an environment of the test's own. Whatever still runs at the end is ended."""
+    world = World.make()
+    try:
+        yield world
+    finally:
+        world.close()
+    assert world.daemons() == []
+
+
+@pytest.fixture
+def daemon(world: World) -> Iterator[Daemon]:
+    """A running daemon. It must still run when the test is over, and leave no traceback behind."""
+    daemon = world.start(at_home=True)
+    yield daemon
+    assert daemon.process.poll() is None, f"the daemon died: {daemon.stderr.read_text()}"
+    assert daemon.stop() == 0
+    assert daemon.stderr.read_text() == ""
+
+
+@pytest.fixture
+def wire(daemon: Daemon) -> Iterator[Wire]:
+    """A connection to the daemon."""
+    with daemon.connect() as wire:
+        yield wire

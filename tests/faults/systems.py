@@ -78,7 +78,7 @@ def failing(number: int, code: int) -> Hooked:
             _tear(call)
             raise OSError(code, os.strerror(code), call.path or None)
 
-    return Hooked(before)
+    return Unhurried(before)
 
 
 def failing_where(wanted: Callable[[Call], bool], code: int) -> Hooked:

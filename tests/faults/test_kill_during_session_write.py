@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cueloop_protocol.identity import process_start_time
+from faults.systems import Unhurried
 from faults.world import World, session
 
 OLD, NEW, FOREIGN = session("old"), session("new"), session("foreign")
@@ -123,6 +124,7 @@ def test_kill_at_every_step(tmp_path: Path, killer: Killer, name: str) -> None:
         seen.add(found)
         assert found in change.allowed, step
         assert change.precious <= everywhere(world), step
+        world.system = Unhurried()
         world.store.recover(process_start_time)
         assert world.leftovers() == [], step
         assert bytes_at(world.file) in change.allowed, step

@@ -75,6 +75,15 @@ def test_a_name_that_is_taken_is_passed_over_even_a_link(tmp_path: Path) -> None
     assert not (tmp_path / "victim").exists()
 
 
+def test_no_name_is_free(tmp_path: Path) -> None:
+    class Crowded(System):
+        def open(self, path: str, flags: int, mode: int = 0o600) -> int:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+    with pytest.raises(FileExistsError):
+        write_temp(Crowded(), str(tmp_path / "f"), b"x", ME)
+
+
 def test_short_writes_are_continued(tmp_path: Path) -> None:
     class Stingy(System):
         def write(self, fd: int, data: memoryview) -> int:

@@ -13,7 +13,7 @@ from cueloop_daemon.store.etag import etag_of_bytes
 from cueloop_daemon.store.exchange import Held, hold
 from cueloop_daemon.store.history import History, HistoryEntry, Note
 from cueloop_daemon.store.system import System
-from faults.systems import Unhurried, failing_where, without_exchange
+from faults.systems import Hooked, Unhurried, failing_where, without_exchange
 from faults.world import START, World, this_process
 
 
@@ -122,6 +122,41 @@ def test_a_number_taken_in_between_is_passed_over(tmp_path: Path) -> None:
     assert world.leftovers() == []
 
 
+def test_no_number_is_free(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    class Crowded(System):
+        def rename_new(self, source: str, target: str) -> None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+
+    world.system = Crowded()
+    with pytest.raises(FileExistsError):
+        take(world, b"data")
+    assert world.file.read_bytes() == b"data"
+    assert os.listdir(folder(world)) == []
+
+
+def test_bytes_that_appear_under_a_claimed_number_are_not_replaced(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    def before(target: str) -> None:
+        if target.endswith("00000001.jsonc"):
+            Path(target).write_bytes(b"theirs")
+
+    world.system = Hooked(lambda call: before(call.args[-1]) if call.name == "rename_new" else None)
+    with pytest.raises(FileExistsError):
+        take(world, b"data")
+    assert world.file.read_bytes() == b"data"
+    assert (folder(world) / "00000001.jsonc").read_bytes() == b"theirs"
+
+
+def test_an_unreadable_note_is_made_up(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    take(world, b"data")
+    world.system = failing_where(lambda call: call.path.endswith(".json"), errno.EIO)
+    assert [entry.note.why for entry in history(world).entries()] == ["unknown"]
+
+
 def test_copy_keeps_an_open_file(tmp_path: Path) -> None:
     world = World(tmp_path)
     data = bytes(range(256)) * 9000
@@ -228,8 +263,8 @@ class TestRecovery:
         world.put(b"theirs")
         history(world).begin(str(world.file), note(b"ours"))
         world.system = failing_where(lambda call: call.name == "unlink", errno.EIO)
-        with pytest.raises(OSError, match="Input/output"):
-            history(world).settle(1, note(b"theirs", "foreign"))
+        history(world).settle(1, note(b"theirs", "foreign"))
+        assert (folder(world) / "00000001.pending").exists()
         world.system = System()
         assert self.recover(world) == ()
         assert world.kept() == {b"theirs": "foreign"}

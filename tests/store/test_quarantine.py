@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -49,6 +50,19 @@ def test_a_second_one_in_the_same_instant_replaces_nothing(tmp_path: Path) -> No
     paths = [move(world, data) for data in (b"a", b"b", b"c")]
     assert [Path(path).read_bytes() for path in paths] == [b"a", b"b", b"c"]
     assert paths[2].endswith("T10-00-00-000002000Z")
+
+
+def test_a_quarantine_without_a_free_name(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.put(b"data")
+
+    class Crowded(System):
+        def rename_new(self, source: str, target: str) -> None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+
+    with pytest.raises(FileExistsError):
+        move_to_quarantine(Crowded(), world.root, os.getuid(), str(world.file), START)
+    assert world.file.read_bytes() == b"data"
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])

@@ -296,6 +296,22 @@ def test_an_unreadable_file_is_never_touched(tmp_path: Path) -> None:
 
 
 class TestRemove:
+    @pytest.mark.parametrize("during_run", [True, False])
+    def test_gone_at_the_last_moment(self, tmp_path: Path, during_run: bool) -> None:
+        """Between the look and the rename, and between the rename and the second look."""
+        for target in ("session.jsonc", "00000001.jsonc"):
+            world = World(tmp_path / target)
+            world.put(OLD)
+
+            def before(call: Call, target: str = target) -> None:
+                wanted = "lstat" if target == "00000001.jsonc" else "rename_new"
+                if call.name == wanted and call.path.endswith(target):
+                    os.unlink(call.path)
+
+            world.system = Hooked(before)
+            assert world.store.remove(ETAG, why="finished", during_run=during_run) == Missing()
+            assert not world.file.exists()
+
     def test_ours(self, world: World) -> None:
         world.put(OLD)
         result = world.store.remove(ETAG, why="finished", during_run=True)
@@ -323,6 +339,55 @@ class TestRemove:
         moved = next(call.number for call in system.calls if call.name == "rename_new" and call.path == str(world.file))
         synced = [call.path for call in system.calls[moved:] if call.name == "fsync_folder"]
         assert {str(world.cache), str(world.cache / "cueloopd" / "history")} <= set(synced)
+
+
+@pytest.mark.parametrize("during_run", [True, False])
+@pytest.mark.parametrize("exchange", [True, False])
+def test_first_save_when_a_file_comes_at_the_last_moment(tmp_path: Path, exchange: bool, during_run: bool) -> None:
+    world = World(tmp_path)
+
+    def before(call: Call) -> None:
+        if call.name == "rename_new" and call.args[1] == str(world.file):
+            world.put(FOREIGN)
+
+    world.system = Hooked(before) if exchange else without_exchange(before)
+    result = world.store.save(NEW, None, during_run=during_run)
+    if during_run:
+        assert isinstance(result, SavedOver)
+        assert not result.deleted
+        assert (world.file.read_bytes(), world.kept()) == (NEW, {FOREIGN: "foreign"})
+    else:
+        assert result == Conflict(etag_of_bytes(FOREIGN))
+        assert (world.file.read_bytes(), world.kept()) == (FOREIGN, {})
+    assert world.leftovers() == []
+
+
+@pytest.mark.parametrize("during_run", [True, False])
+@pytest.mark.parametrize("moment", ["exchange", "hold", "last look"])
+def test_save_when_the_file_goes_at_the_last_moment(tmp_path: Path, moment: str, during_run: bool) -> None:
+    """Before the exchange; and where there is none, before the old file is opened and before it is replaced."""
+    world = World(tmp_path)
+    world.put(OLD)
+    looks = itertools.count()
+
+    def before(call: Call) -> None:
+        if call.name == "lstat" and call.path == str(world.file) and "exchange" in hooked.names:
+            now = ("hold", "last look")[min(next(looks), 1)] if not gone else ""
+        else:
+            now = call.name
+        if now == moment and not gone:
+            gone.append(now)
+            world.file.unlink()
+
+    gone: list[str] = []
+    hooked = Hooked(before) if moment == "exchange" else without_exchange(before)
+    world.system = hooked
+    result = world.store.save(NEW, ETAG, during_run=during_run)
+    assert gone == [moment]
+    assert result == (SavedOver(etag_of_bytes(NEW), (), deleted=True) if during_run else Conflict(None))
+    assert world.file.exists() is during_run
+    assert world.leftovers() == []
+    assert world.kept() == {}
 
 
 class TestClear:

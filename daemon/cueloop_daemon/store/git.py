@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
-from anyio.abc import Process
 from cueloop_protocol.roots import Caller, Root
 
 LIMIT = 5.0
@@ -83,36 +82,41 @@ class Git:
         return _commit(self._call_sync(root, caller, _HEAD))
 
     async def _call(self, root: Root, caller: Caller, arguments: tuple[str, ...]) -> _Answer | None:
-        try:
-            process = await anyio.open_process(
-                self._command(arguments),
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=root.base,
-                env=git_environment(self.environ, caller),
-                start_new_session=True,
-            )
-        except (OSError, ValueError):
+        # Our own pipe and waiting, not the event loop's: nobody else reaps the leader, so its number stays its own until `_end`.
+        process = await anyio.to_thread.run_sync(self._start, root, caller, arguments)
+        if process is None:
             return None
         answer = None
         try:
             with anyio.move_on_after(self.limit):
                 output = await _beginning(process)
-                answer = _Answer(0 if len(output) >= _ANSWER_LIMIT else await process.wait(), output)
+                code = 0 if len(output) >= _ANSWER_LIMIT else await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+                answer = _Answer(code, output)
         finally:
-            if process.returncode is None or answer is None:
-                _kill_group(process.pid)
-            with anyio.move_on_after(_DEATH, shield=True):
-                await process.wait()
             with anyio.CancelScope(shield=True):
-                if process.stdout is not None:
-                    await process.stdout.aclose()
+                await anyio.to_thread.run_sync(_end, process)
         return answer
 
     def _call_sync(self, root: Root, caller: Caller, arguments: tuple[str, ...]) -> _Answer | None:
+        process = self._start(root, caller, arguments)
+        if process is None:
+            return None
         try:
-            process = subprocess.Popen(
-                self._command(arguments),
+            output = self._beginning_sync(process)
+            if output is None:
+                return None
+            return _Answer(0 if len(output) >= _ANSWER_LIMIT else process.wait(self.limit), output)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(process)
+
+    def _start(self, root: Root, caller: Caller, arguments: tuple[str, ...]) -> subprocess.Popen[bytes] | None:
+        """None if there is no such program or folder, or no room for another process."""
+        try:
+            return subprocess.Popen(
+                [self.program, *_OPTIONS, *arguments],
+                bufsize=0,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -122,21 +126,6 @@ class Git:
             )
         except (OSError, ValueError):
             return None
-        answer = None
-        try:
-            output = self._beginning_sync(process)
-            if output is not None:
-                answer = _Answer(0 if len(output) >= _ANSWER_LIMIT else process.wait(self.limit), output)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            if process.returncode is None:
-                _kill_group(process.pid)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_DEATH)
-            if process.stdout is not None:
-                process.stdout.close()
-        return answer
 
     def _beginning_sync(self, process: subprocess.Popen[bytes]) -> bytes | None:
         """None if it takes too long."""
@@ -155,9 +144,6 @@ class Git:
                 break
             output += piece
         return output
-
-    def _command(self, arguments: tuple[str, ...]) -> list[str]:
-        return [self.program, *_OPTIONS, *arguments]
 
 
 def git_environment(environ: Mapping[str, str], caller: Caller) -> dict[str, str]:
@@ -180,16 +166,24 @@ def _commit(answer: _Answer | None) -> str | None:
     return answer.output.decode("ascii").strip()
 
 
-async def _beginning(process: Process) -> bytes:
+async def _beginning(process: subprocess.Popen[bytes]) -> bytes:
     output = b""
     assert process.stdout is not None
-    with contextlib.suppress(anyio.EndOfStream):
-        while len(output) < _ANSWER_LIMIT:
-            output += await process.stdout.receive(_ANSWER_LIMIT)
+    while len(output) < _ANSWER_LIMIT:
+        await anyio.wait_readable(process.stdout)
+        piece = os.read(process.stdout.fileno(), _ANSWER_LIMIT)
+        if not piece:
+            break
+        output += piece
     return output
 
 
-def _kill_group(pid: int) -> None:
-    """Its leader has not been seen to end, or somebody in the group still holds the pipe: the number cannot be another's yet."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the group unless its leader has been waited for: until then the number is nobody else's."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_DEATH)
+    if process.stdout is not None:
+        process.stdout.close()

@@ -98,7 +98,7 @@ class History:
     def settle(self, number: int, note: Note) -> HistoryEntry:
         """What `begin` took stays, under this note."""
         write_file(self._system, self._path(number, "json"), _note_bytes(note), self._author)
-        self._system.unlink(self._path(number, "pending"))
+        discard(self._system, self._path(number, "pending"))
         return self._kept_entry(number, note)
 
     def give_back(self, number: int, target: str) -> bool:
@@ -106,13 +106,13 @@ class History:
         if not place_new(self._system, self._path(number, "jsonc"), target):
             return False
         self._system.fsync_folder(os.path.dirname(target))
-        self._system.unlink(self._path(number, "pending"))
+        discard(self._system, self._path(number, "pending"))
         self._system.fsync_folder(self._folder)
         return True
 
     def forget(self, number: int) -> None:
         """What `begin` took was moved on to a place of its own."""
-        self._system.unlink(self._path(number, "pending"))
+        discard(self._system, self._path(number, "pending"))
 
     def entries(self) -> tuple[HistoryEntry, ...]:
         """What is kept, newest first. Makes nothing; an empty history if there is no folder."""
@@ -159,7 +159,12 @@ class History:
         except BaseException:
             discard(self._system, self._path(number, ending))
             raise
-        self._system.fsync_folder(self._folder)
+        try:
+            self._system.fsync_folder(self._folder)
+        except BaseException:
+            if place_new(self._system, self._path(number, "jsonc"), source):
+                discard(self._system, self._path(number, ending))
+            raise
 
     def _copy_in(self, held: Held, target: str) -> None:
         temp = next(temp_paths(target, self._author, ".tmp"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from datetime import UTC, datetime, timedelta
 
@@ -23,13 +24,18 @@ def quarantine_name(when: datetime) -> str:
 def move_to_quarantine(system: System, root: Root, uid: int, source: str, when: datetime) -> str:
     """Rename `source` into the quarantine, durably there; the new path as people see it.
 
-    A name that is taken is passed over by a microsecond, never replaced. Raises `OSError` or `NotWritable`.
+    A name that is taken is passed over by a microsecond, never replaced. Raises `OSError` or `NotWritable`, and then nothing has
+    moved.
     """
     folder = root.join(*FOLDER)
     private_folder(system, folder, shown_path(root, *FOLDER), uid)
     for later in range(ATTEMPTS):
         name = quarantine_name(when + timedelta(microseconds=later))
         if place_new(system, source, f"{folder}/{name}"):
-            system.fsync_folder(folder)
+            try:
+                system.fsync_folder(folder)
+            except BaseException:
+                place_new(system, f"{folder}/{name}", source)
+                raise
             return shown_path(root, *FOLDER, name)
-    raise FileExistsError(f"{ATTEMPTS} names from {quarantine_name(when)} on are taken in {os.path.basename(folder)}")
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), folder)

@@ -145,10 +145,11 @@ class SessionStore:
             number = self._history.begin(self.path, Note(self._clock(), why, there.etag, task_id_in(there.data)))
         except FileNotFoundError:
             return Missing()
-        seen = look(self._system, self._history.bytes_path(number))
-        if seen is not None and seen.kind == "file" and (during_run or seen.etag in self._ours(expected)):
-            self._system.fsync_folder(os.path.dirname(self.path))
-            return _Taken(number, seen)
+        with self._or_give_back(number):
+            seen = look(self._system, self._history.bytes_path(number))
+            if seen is not None and seen.kind == "file" and (during_run or seen.etag in self._ours(expected)):
+                self._system.fsync_folder(os.path.dirname(self.path))
+                return _Taken(number, seen)
         return self._give_back(number, seen)
 
     def _give_back(self, number: int, seen: Sight | None) -> Missing | Conflict:

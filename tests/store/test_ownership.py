@@ -140,6 +140,16 @@ def test_release_frees_and_leaves_nothing_in_tmp(root: Root) -> None:
         assert not os.path.exists(local_lock_path(root, UID))
 
 
+def test_release_leaves_a_lock_file_that_another_put_there(root: Root) -> None:
+    owned = own(root)
+    os.unlink(local_lock_path(root, UID))
+    theirs = take_lock(local_lock_path(root, UID), fcntl.flock, 1.0)
+    assert isinstance(theirs, lockfile.LockFile)
+    owned.release()
+    assert theirs.is_in_place()
+    theirs.close()
+
+
 def test_our_folder_is_made_first_and_ignores_itself(root: Root) -> None:
     owned = own(root)
     folder = root.join(FOLDER)

@@ -209,6 +209,10 @@ def test_the_kernel_refuses_nothing_that_it_should_take() -> None:
     with pytest.raises(BlockingIOError):
         os.read(fd, 8)
     assert not os.get_inheritable(fd)
+    with open(f"/proc/self/fdinfo/{fd}") as file:
+        facts = dict(line.split(":") for line in file)
+    assert int(facts["clockid"]) == time.CLOCK_REALTIME
+    assert int(facts["settime flags"], 8) == 1 | 2  # TFD_TIMER_ABSTIME, TFD_TIMER_CANCEL_ON_SET
     os.close(fd)
 
 

@@ -61,7 +61,7 @@ def test_d29_a_faked_clock_set_forward_by_an_hour(tmp_path: Path, backend: str) 
             started = time.monotonic()
             lines = sorted(process.stdout.readline().strip() for _ in range(2))
             assert lines[0] == "jump set 3600"
-            assert 60_000 <= int(lines[1].removeprefix("met ")) < 65_000  # set to a minute past the moment
-            assert time.monotonic() - started < 5
+            assert 60_000 <= int(lines[1].removeprefix("met ")) < 70_000  # set to a minute past the moment
+            assert time.monotonic() - started < 10
         finally:
             process.kill()

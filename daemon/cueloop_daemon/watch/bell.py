@@ -16,7 +16,7 @@ import anyio
 
 TICK = 1.0
 """Seconds between two looks at the clock where the system does not tell when it is set."""
-HEARTBEAT = 2.0
+HEARTBEAT = 4.0
 """The same where it does: only a stopped process, or a clock that is faked for this process alone, is found by looking."""
 
 _NONBLOCK, _CLOEXEC = 0o4000, 0o2000000

@@ -138,7 +138,7 @@ class Daemon:
     async def _with_hub(self, settings: Settings) -> None:
         """The event log outlives everything that publishes."""
         clock = self._setting.clock
-        place = self._place.log_place(self._setting.new_epoch, settings.event_log_limit_mib * MIB)
+        place = self._place.log_place(self._setting.new_epoch, settings.event_log_limit_mib * MIB, self._ownership.still_ours)
         workspace: Workspace | None = None
 
         def snapshot_for(audience: str | None) -> bytes:

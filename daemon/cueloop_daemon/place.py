@@ -46,11 +46,14 @@ class OwnPlace:
         """The same for people."""
         return shown(f"{self.root.path}/{FOLDER}")
 
-    def log_place(self, new_epoch: Callable[[], str], limit: int) -> Place:
-        """Where events are kept. SQLite takes no long paths: then they are in the user's state folder, by the root's hash."""
+    def log_place(self, new_epoch: Callable[[], str], limit: int, still_ours: Callable[[], bool]) -> Place:
+        """Where events are kept. SQLite takes no long paths: then they are in the user's state folder, by the root's hash.
+
+        A repository that is not ours any more (`still_ours`) gets no folder and no log.
+        """
         path = f"{self.folder}/events.db"
         if len(os.fsencode(os.path.realpath(path))) <= LONGEST_PATH:
-            return Place(path, self._make_own_folder, boot_id(), new_epoch, limit)
+            return Place(path, lambda: self._make_own_folder(still_ours), boot_id(), new_epoch, limit)
         state = f"{self.home}/.local/state/cueloopd/{root_hash(self.root)}"
         return Place(f"{state}/events.db", lambda: os.makedirs(state, 0o700, exist_ok=True), boot_id(), new_epoch, limit)
 
@@ -81,7 +84,9 @@ class OwnPlace:
         except OSError as exc:
             logger.debug("locator_not_removed error=%s", exc)
 
-    def _make_own_folder(self) -> None:
+    def _make_own_folder(self, still_ours: Callable[[], bool]) -> None:
+        if not still_ours():
+            raise OSError(errno.EACCES, "the repository is not ours any more")
         try:
             ensure_folder(self.root, self.uid, self.author, self.system)
         except NotWritable as exc:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -210,10 +211,11 @@ def test_a_file_caught_half_written_is_not_called_corrupt_c12(world: World, hear
 
 def test_what_stays_damaged_is_announced_after_the_settle_time_and_left_alone_c12(world: World, heard: Wire) -> None:
     began = time.monotonic()
-    world.repository.session.write_bytes(session()[:200])
+    cut = session()[:200]
+    world.repository.session.write_bytes(cut)
     decision(heard, "session_cache_corrupt")
     assert 0.25 < time.monotonic() - began < 2
-    assert world.repository.session.read_bytes() == session()[:200] or len(world.repository.session.read_bytes()) == 200
+    assert world.repository.session.read_bytes() == cut
     world.repository.put(world.repository.session, session())
     decision(heard, "session_valid")
 
@@ -233,14 +235,14 @@ def test_gone_and_back_later_is_both_announced(world: World, heard: Wire) -> Non
     decision(heard, "session_valid")
 
 
-@pytest.mark.parametrize("gap", [0, 0.001, 0.05, 3.0])
+@pytest.mark.parametrize("gap", [0, 0.001, 0.05])
 def test_the_cache_folder_made_anew_is_watched_again_c06(world: World, heard: Wire, gap: float) -> None:
     """What is ours stays, as after `git clean` of all else; a folder of another inode is watched, and heard within a second."""
     kept = world.folder / "kept"
     os.rename(world.repository.ours, kept)
     subprocess.run(["rm", "-rf", str(world.repository.cache)], check=True)
     time.sleep(gap)
-    world.repository.cache.mkdir()
+    world.repository.cache.mkdir(exist_ok=True)
     os.rename(kept, world.repository.ours)
     world.repository.put(world.repository.session, session(current_phase=3))
     heard.events_until(lambda event: event["kind"] == "resume_decision" and "phase 3" in event["payload"]["detail"], 1 + gap)
@@ -250,8 +252,6 @@ def test_the_cache_folder_made_anew_is_watched_again_c06(world: World, heard: Wi
 
 
 def test_a_burst_of_files_hides_no_change_c05(world: World, daemon: Daemon, heard: Wire) -> None:
-    import signal
-
     daemon.send(signal.SIGSTOP)
     for number in range(20_000):
         os.close(os.open(f"{world.repository.cache}/burst{number}", os.O_CREAT | os.O_WRONLY))
@@ -283,7 +283,7 @@ class TestLock:
         world.repository.take_lock("run one", os.getpid())
         fence(world.repository, heard)
         world.repository.release_lock()
-        wait_for(lambda: heard.call("config.resolve", caller=world.caller)["queue_lock"] is None, "the lock is seen as gone")
+        wait_for(lambda: heard.call("config.resolve", caller=world.caller).get("queue_lock") is None, "the lock is seen as gone")
         fence(world.repository, heard)
 
     def test_settings_are_announced_meanwhile(self, world: World, heard: Wire) -> None:
@@ -399,7 +399,7 @@ class TestWarnings:
         document(heard, heard.call("config.resolve", caller=world.caller)["document"]["resume_preview"])
         path: Path = getattr(world.repository, name)
         good = path.read_bytes()
-        world.repository.put(path, b'{"version": 2, "nonsense": 1}')
+        world.repository.put(path, good.replace(b'"version"', b'"nonsense": 1, "version"', 1))
         events = heard.events_until(lambda event: event["kind"] == "warning")
         assert [event["kind"] for event in events] == (["queue_snapshot"] if name == "queue" else []) + ["warning"]
         assert str(path) in events[-1]["message"]

@@ -1,0 +1,1 @@
+"""Runs: durable programs that outlive the daemon (docs/architecture.md, "Runs")."""

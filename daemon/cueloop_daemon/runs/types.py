@@ -1,0 +1,398 @@
+"""The seams of the run engine: what its parts promise each other. Values are frozen; behaviour is in Protocols.
+
+The program (`runs/program`) does everything through a `World` and a `Journal`, so that tests run it against fakes and count every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol, TypeVar
+
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.envelope import Event
+from cueloop_protocol.documents.queue import Task
+from cueloop_protocol.documents.session import Session
+from cueloop_protocol.params import RunStartParams
+from cueloop_protocol.roots import Caller
+from cueloop_protocol.shapes import Question
+from pydantic import TypeAdapter
+
+from cueloop_daemon.core.model import Snapshot, TaskRow
+
+T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741  (an intent)
+
+Cause = Literal["self", "idle", "wall", "signal", "cancel", "leave", "folder"]
+"""Why a child ended: by itself, a limit, a signal order, a cancel, 30 s after its last word, or because its run's folder went."""
+
+
+# --- the journal -----------------------------------------------------------------------------------------------------------------
+
+
+class RunCancelled(Exception):
+    """The run is being cancelled. Raised by `Journal.wait` alone, and only beyond what is on record."""
+
+
+class Diverged(Exception):
+    """The program asks for another step than the one on record: another version wrote it. Nothing was done."""
+
+
+class Journal(Protocol):
+    """What a program does goes through here, in the same order in each life of the daemon.
+
+    A key is unique in its scope. What is on record is answered from there and not done again. Rules for programs: no effect outside
+    of these calls, none in `finally` or `except`, no clock, no randomness but through `note`.
+    """
+
+    async def note(self, key: str, make: Callable[[], Awaitable[T]], codec: TypeAdapter[T]) -> T:
+        """A value without an effect (the time, a file's content, a decision's facts); kept, so that each life sees the same."""
+        ...
+
+    async def converge(self, key: str, act: Callable[[bool], Awaitable[T]], codec: TypeAdapter[T]) -> T:
+        """An effect that may be repeated: "make it so". `act(again)`: `again` where an earlier life may have done it already."""
+        ...
+
+    async def step(
+        self, key: str, intent: I, act: Callable[[I, bool], Awaitable[T]], intent_codec: TypeAdapter[I], codec: TypeAdapter[T]
+    ) -> T:
+        """An effect that must not happen twice: the intent is on the medium before `act(intent, again)` begins."""
+        ...
+
+    async def emit(self, key: str, event: Event) -> None:
+        """Say an event of this run, once in all lives."""
+        ...
+
+    def say(self, event: Event) -> None:
+        """Say an event from beside the program (heartbeat, limits). May be lost in a crash, is never repeated."""
+        ...
+
+    async def wait(self, wanted: Awaitable[T]) -> T:
+        """Wait for something that takes long. Raises RunCancelled as soon as the run is cancelled."""
+        ...
+
+    async def checkpoint(self, state: object) -> None:
+        """The scope is over: `state` is where a later life begins, and the scope's steps are forgotten, in one transaction."""
+        ...
+
+    def order_number(self) -> int:
+        """A fresh number for an order to the shim, equal in each life for the same step. Only within an intent."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is being cancelled."""
+        ...
+
+    @property
+    def stop_wanted(self) -> bool:
+        """Whether the run was asked to stop after its current task."""
+        ...
+
+
+# --- the shim ----------------------------------------------------------------------------------------------------------------------
+
+
+class ShimGone(Exception):
+    """The run's shim is no more; the run cannot go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockMade:
+    """The queue lock is ours; `owner` are the bytes of its owner file."""
+
+    device: int
+    inode: int
+    owner: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LockHeld:
+    """Somebody else has the queue lock. What the owner file says; None where it says nothing."""
+
+    pid: int | None
+    label: str | None
+    started_at: str | None
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One child to start. `argv[0]` is absolute. `stdin` is a file for the child to read, None is /dev/null. Seconds; None: no limit."""
+
+    number: int
+    token: str
+    kind: Literal["agent", "ci", "git"]
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: str | None
+    idle: float | None
+    wall: float | None
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The child runs."""
+
+    pid: int
+    start_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The child could not be started; `stage` is cwd, open or exec."""
+
+    stage: str
+    errno: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """There is more output: logical sizes in bytes."""
+
+    out: int
+    err: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The child and its group are gone; output is complete. `left`: names of what could not be ended."""
+
+    code: int | None
+    signal: int | None
+    cause: Cause
+    out: int
+    err: int
+    dropped: int
+    left: tuple[str, ...] = ()
+
+
+class Link(Protocol):
+    """The daemon's end of the connection to the run's shim. Every call may raise ShimGone."""
+
+    async def lock(self, number: int, label: str, command: str, started_at: str) -> LockMade | LockHeld:
+        """Take the queue lock, clearing one whose holder is dead. Having it already is LockMade."""
+        ...
+
+    async def unlock(self, number: int) -> None:
+        """Let the queue lock go, if it is ours."""
+        ...
+
+    async def start(self, order: Order) -> Started | NotStarted:
+        """Start a child. The same number again tells what became of it, and never starts a second one."""
+        ...
+
+    def follow(self, number: int) -> AsyncIterator[Grown | Exited]:
+        """How the output grows and how the child ends; begins with the state that there is. Ends after Exited."""
+        ...
+
+    async def signal(self, number: int, grace: float) -> None:
+        """INT, TERM, KILL to the whole group; returns when it is empty. One that was not started yet never will be."""
+        ...
+
+    async def limits(self, number: int, *, leave_within: float) -> None:
+        """The child has said its last word: it must be gone within these seconds."""
+        ...
+
+    async def acknowledge(self, number: int) -> None:
+        """What became of the orders up to this one is on record here."""
+        ...
+
+
+class RunFolder(Protocol):
+    """`runs/<id>/`: what is read and written there by the daemon."""
+
+    def write_prompt(self, number: int, text: str) -> str:
+        """Keep a prompt as a file, 0600; its path for a child's standard input. One that exists stays as it is."""
+        ...
+
+    def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+        """Output from `offset` on: (where it really begins, bytes). A middle that was dropped is jumped over. Blocking."""
+        ...
+
+
+# --- files ---------------------------------------------------------------------------------------------------------------------------
+
+
+class TaskConflict(Exception):
+    """Somebody else kept changing queue or done file; nothing of theirs was lost and ours was not made."""
+
+
+class TaskFiles(Protocol):
+    """Queue and done file as the run changes them: one change at a time, made on top of what others wrote. Blocking; NotWritable."""
+
+    def begin(self, task_id: str, now: str) -> Literal["changed", "already"]:
+        """`doing`, with `started_at` where it had none."""
+        ...
+
+    def add_done(self, task_id: str, now: str) -> Literal["changed", "already", "missing"]:
+        """The task, made `done`, at the end of the done file, unless its id is there. `missing`: it is in neither file."""
+        ...
+
+    def remove_from_queue(self, task_id: str) -> Literal["changed", "already"]:
+        """Take the task out of the queue."""
+        ...
+
+    def status(self, task_id: str) -> tuple[str | None, str | None]:
+        """(status in the queue, status in the done file); None where it is not there."""
+        ...
+
+    def task(self, task_id: str) -> Task | None:
+        """The whole task from the queue."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWrite:
+    """What became of a write of the session. `foreign` are history paths of what somebody else had written meanwhile."""
+
+    etag: str
+    foreign: tuple[str, ...] = ()
+    deleted: bool = False
+
+
+class SessionWriter(Protocol):
+    """The session file while a run is active: ours stands, what others wrote is kept. One lane; awaits its own thread."""
+
+    async def begin(self, session: Session, action: str) -> SessionWrite:
+        """The new session, after `action` (a FileAction's name) was done to the old file."""
+        ...
+
+    async def save(self, session: Session) -> SessionWrite:
+        """The session as it stands now; `last_updated_at` is set here."""
+        ...
+
+    async def clear(self, why: str) -> SessionWrite | None:
+        """Move it to the history; None if there was none. A foreign one stays and is told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The tree as a task found it: a commit object that a ref of ours holds. None of it where there is no git to keep it in."""
+
+    commit: str | None
+    head: str | None
+    was_dirty: bool
+
+
+class Trees(Protocol):
+    """Git, as far as runs need it. Reading only; what changes the repository is an order for the shim."""
+
+    async def is_dirty(self) -> bool:
+        """Whether there are changes outside `.cueloop/`, queue and done file."""
+        ...
+
+    async def now(self) -> str | None:
+        """The id of a tree object of the work tree as it stands, without `.cueloop/`, queue and done file; None without git."""
+        ...
+
+    async def keep(self, task_id: str) -> Baseline:
+        """Keep the tree as it stands for a revert."""
+        ...
+
+    async def head(self) -> str | None:
+        """The commit that is checked out."""
+        ...
+
+    def revert_argv(self, baseline: Baseline) -> tuple[str, ...]:
+        """The command that returns the tree to the baseline, never further, keeping what it undoes as a git object."""
+        ...
+
+    def commit_argv(self, task_id: str, title: str, run_id: str) -> tuple[str, ...]:
+        """The command that commits all changes with trailers that name task and run."""
+        ...
+
+    def push_argv(self) -> tuple[str, ...]:
+        """The command that pushes the current branch."""
+        ...
+
+    async def has_commit(self, task_id: str, run_id: str, since: str | None) -> bool:
+        """Whether a commit with these trailers exists after `since`."""
+        ...
+
+
+# --- the world -------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Which run this is, and what was asked for. `env` are the variables of the agents."""
+
+    run_id: str
+    params: RunStartParams
+    caller: Caller
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a task is done with: its row, and the whole task."""
+
+    row: TaskRow
+    task: Task
+
+
+class Questions(Protocol):
+    """Questions in the middle of a run; stored before they are shown, answered once."""
+
+    async def ask(self, question: Question) -> tuple[str, str | None]:
+        """Store, announce, wait for the answer, its time-out or the run's end: (choice, text)."""
+        ...
+
+
+class Conversations(Protocol):
+    """The agents' own sessions, kept per task, session, iteration, phase and runner."""
+
+    def find(self, task_id: str, session_id: str, iteration: int, phase: int, runner: str) -> str | None:
+        """The conversation to continue as JSON of `runners.Conversation`; None if there is none that is good."""
+        ...
+
+    def keep(self, task_id: str, session_id: str, iteration: int, phase: int, runner: str, conversation: str, state: str) -> None:
+        """Remember one: state is `chosen`, `reported` or `gone`."""
+        ...
+
+
+class Notify(Protocol):
+    """Desktop notifications; never fails, may be silent."""
+
+    def send(self, title: str, text: str, *, kind: Literal["complete", "fail", "loop"]) -> None: ...
+
+
+class World(Protocol):
+    """Everything that a program can reach."""
+
+    @property
+    def run(self) -> RunIdentity: ...
+    @property
+    def link(self) -> Link: ...
+    @property
+    def folder(self) -> RunFolder: ...
+    @property
+    def files(self) -> TaskFiles: ...
+    @property
+    def sessions(self) -> SessionWriter: ...
+    @property
+    def trees(self) -> Trees: ...
+    @property
+    def questions(self) -> Questions: ...
+    @property
+    def conversations(self) -> Conversations: ...
+    @property
+    def notify(self) -> Notify: ...
+    @property
+    def config(self) -> Config: ...
+
+    def now(self) -> datetime:
+        """The wall clock; only within `note`, `act` or beside the program."""
+        ...
+
+    async def look(self) -> Snapshot:
+        """The repository as it stands now, for this run's caller."""
+        ...
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait for a moment of the wall clock."""
+        ...

@@ -211,6 +211,7 @@ class Log:
     def __init__(self, last: int, each: int, ending: Callable[[Connection], None]) -> None:
         self.last, self.each, self.ending = last, each, ending
         self.asked: list[str | None] = []
+        self.has_ended = threading.Event()
 
     def __call__(self, connection: Connection, request: dict[str, Any]) -> None:
         cursor = request["params"].get("cursor")
@@ -223,6 +224,7 @@ class Log:
             connection.send(event(seq, name))
         if end < self.last:
             self.ending(connection)
+            self.has_ended.set()
 
 
 def closing(reason: str) -> Callable[[Connection], None]:
@@ -405,11 +407,13 @@ class TestSubscriptions:
         self, root: Root, environ: dict[str, str], world: World, starts: Any
     ) -> None:
         starts.plan(mode="die")
-        daemon = FakeDaemon(root, environ, Log(9, 1, closing("stopped")))
+        log = Log(9, 1, closing("stopped"))
+        daemon = FakeDaemon(root, environ, log)
         daemon.serve()
         try:
             async with connect(root, world=world) as client, client.subscribe() as subscription:
                 await anext(subscription)
+                await anyio.to_thread.run_sync(log.has_ended.wait, 10)
                 await anyio.to_thread.run_sync(daemon.close)
                 with anyio.move_on_after(0.5):
                     await anext(subscription)

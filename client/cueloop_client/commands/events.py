@@ -88,9 +88,10 @@ async def _print_log(context: Context, since: str | None) -> None:
 async def _print_until(context: Context, stream: Stream, epoch: str, last: int) -> None:
     wanted = frozenset(context.values.texts("kind"))
     while True:
-        with anyio.move_on_after(QUIET_SECONDS) as quiet:
+        note: RawNote | None = None
+        with anyio.move_on_after(QUIET_SECONDS):
             note = await stream.next_note()
-        if quiet.cancelled_caught:
+        if note is None:
             return
         if is_wanted(note.method, note.params, wanted):
             _print(context, note)

@@ -52,7 +52,7 @@ class OwnPlace:
         A repository that is not ours any more (`still_ours`) gets no folder and no log.
         """
         path = f"{self.folder}/events.db"
-        if len(os.fsencode(os.path.realpath(path))) <= LONGEST_PATH:
+        if _is_short(path):
             return Place(path, lambda: self._make_own_folder(still_ours), boot_id(), new_epoch, limit)
         state = f"{self.home}/.local/state/cueloopd/{root_hash(self.root)}"
         return Place(f"{state}/events.db", lambda: os.makedirs(state, 0o700, exist_ok=True), boot_id(), new_epoch, limit)
@@ -106,6 +106,13 @@ class OwnPlace:
                 protocol_max=PROTOCOL_VERSION,
             )
         )
+
+
+def _is_short(path: str) -> bool:
+    try:
+        return len(os.fsencode(os.path.realpath(path))) <= LONGEST_PATH
+    except OSError:  # longer than any path that the system resolves
+        return False
 
 
 def _content(path: str) -> bytes | None:

@@ -35,7 +35,11 @@ class Wire:
     def __init__(self, path: str | Path) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(SECONDS)
-        self.sock.connect(str(path))
+        try:
+            self.sock.connect(str(path))
+        except BaseException:
+            self.sock.close()
+            raise
         self._buffer = bytearray()
         self._number = 0
         self.notes: deque[dict[str, Any]] = deque()

@@ -156,7 +156,8 @@ class World:
 
     def daemons(self) -> list[int]:
         """The daemons that run for repositories below this world's folder, whoever started them."""
-        return [pid for pid in _pids() if _is_daemon_below(pid, self.folder)]
+        found = [pid for pid in _pids() if _is_daemon_below(pid, self.folder)]
+        return [pid for pid in found if _parent(pid) not in found]  # not what is about to become a git process
 
     def close(self) -> list[int]:
         """End what still runs, remove what is left; the daemons that were still there."""
@@ -215,6 +216,13 @@ def _is_daemon_below(pid: int, folder: Path) -> bool:
         return False
     root = argv[argv.index(b"--root") + 1]
     return root == os.fsencode(folder) or root.startswith(os.fsencode(folder) + b"/")
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
 
 
 def _end(pid: int) -> None:

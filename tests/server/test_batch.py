@@ -8,15 +8,14 @@ from typing import Any
 
 import anyio
 import pytest
+from cueloop_daemon.server.limits import Limits
 from cueloop_protocol import codes
 from cueloop_protocol.framing import HEADERS, LINES, Kind
 from server.world import QUICK, code, serving
 
-from cueloop_daemon.server.limits import Limits
 
-
-def request(method: str, id: object = 1, **params: object) -> dict[str, object]:
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+def request(method: str, key: object = 1, **params: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
 
 
 def note(method: str, **params: object) -> dict[str, object]:

@@ -7,8 +7,8 @@ from cueloop_protocol import codes
 from server.world import Client, Running, code, serving
 
 
-async def cancel(client: Client, id: object) -> None:
-    await client.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}})
+async def cancel(client: Client, key: object) -> None:
+    await client.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": key}})
 
 
 async def until(running: Running, word: str) -> None:
@@ -18,14 +18,14 @@ async def until(running: Running, word: str) -> None:
             await other.call("ping")
 
 
-@pytest.mark.parametrize("id", [1, 0, "", "a", 1.5, None])
-async def test_a_waiting_call_is_cancelled_by_its_id_and_leaves_nothing(id: object) -> None:
+@pytest.mark.parametrize("key", [1, 0, "", "a", 1.5, None])
+async def test_a_waiting_call_is_cancelled_by_its_id_and_leaves_nothing(key: object) -> None:
     async with serving() as running, running.client() as client:
-        await client.ask("wait", id, name="a")
+        await client.ask("wait", key, name="a")
         await running.world.begins("a").wait()
-        await cancel(client, id)
+        await cancel(client, key)
         answer = await client.next()
-        assert (answer["id"], code(answer)) == (id, codes.CANCELLED)
+        assert (answer["id"], code(answer)) == (key, codes.CANCELLED)
         assert running.world.told == ["prepare a", "cancelled a"]
 
 
@@ -39,14 +39,14 @@ async def test_a_cancel_in_the_same_write_reaches_a_call_that_has_not_had_its_tu
         assert "handle a" not in running.world.told
 
 
-@pytest.mark.parametrize(("id", "other"), [(1, 1.0), (1, "1"), (1, True), (0, False), (1, None), ("a", "b"), (1, [1]), (1, {})])
-async def test_another_id_cancels_nothing(id: object, other: object) -> None:
+@pytest.mark.parametrize(("key", "other"), [(1, 1.0), (1, "1"), (1, True), (0, False), (1, None), ("a", "b"), (1, [1]), (1, {})])
+async def test_another_id_cancels_nothing(key: object, other: object) -> None:
     async with serving() as running, running.client() as client:
-        await client.ask("wait", id, name="a")
+        await client.ask("wait", key, name="a")
         await running.world.begins("a").wait()
         await cancel(client, other)
         await client.send({"jsonrpc": "2.0", "method": "$/cancelRequest"})
-        await client.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": [id]})
+        await client.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": [key]})
         assert (await client.call("ping"))["result"] == {}
         running.world.gate("a").set()
         assert (await client.next())["result"] == {"name": "a"}

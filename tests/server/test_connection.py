@@ -66,10 +66,9 @@ async def test_d17_a_frame_over_the_limit_is_answered_and_ends_the_connection(ki
 
 
 async def test_d17_the_answer_to_a_frame_that_is_too_large_reaches_a_peer_that_goes_on_sending() -> None:
-    async with serving() as running, running.client(HEADERS) as client:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.raw, b"Content-Length: 99999999\r\n\r\n" + b"x" * 3_000_000)
-            assert code(await client.next()) == codes.LIMIT_EXCEEDED
+    async with serving() as running, running.client(HEADERS) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.raw, b"Content-Length: 99999999\r\n\r\n" + b"x" * 3_000_000)
+        assert code(await client.next()) == codes.LIMIT_EXCEEDED
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
+from cueloop_daemon.server.envelope import Message, message
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
 from server.world import TABLE
-
-from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
-from cueloop_daemon.server.envelope import Message, message
 
 DISPATCHER = Dispatcher(TABLE)
 
@@ -94,7 +93,9 @@ def test_an_error_that_is_meant_is_told_as_it_is(caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), RecursionError(), ExceptionGroup("", [codes.conflict("a"), OSError("b")])])
+@pytest.mark.parametrize(
+    "error", [ValueError("secret"), RecursionError(), ExceptionGroup("", [codes.conflict("a"), OSError("b")])]
+)
 def test_any_other_error_is_logged_and_told_without_its_text(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     answer = told(error, "m")
     assert answer.code == codes.INTERNAL_ERROR

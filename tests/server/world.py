@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+from cueloop_daemon.events.sink import Sink
+from cueloop_daemon.server import Call, Entry, Limits, Listener, Reply, Result, Server, When
 from cueloop_protocol import codes
 from cueloop_protocol.base import Maybe, Wire
 from cueloop_protocol.framing import Decoder, FrameError, Kind, encode
-
-from cueloop_daemon.events.sink import Sink
-from cueloop_daemon.server import Call, Entry, Limits, Listener, Reply, Result, Server, When
 
 QUICK = Limits(linger=0.2, grace=0.5, farewell=0.2)
 
@@ -252,8 +251,9 @@ class Client:
     async def send(self, value: object) -> None:
         await self.raw(encode(json.dumps(value).encode(), self.kind))
 
-    async def ask(self, method: str, id: object = 1, /, **params: object) -> None:
-        await self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    async def ask(self, method: str, key: object = 1, /, **params: object) -> None:
+        """Send a request with the id `key`."""
+        await self.send({"jsonrpc": "2.0", "id": key, "method": method, "params": params})
 
     async def next(self) -> Any:
         """The next message. EndOfStream at the end."""
@@ -312,7 +312,8 @@ async def serving(limits: Limits = QUICK, **options: Any) -> AsyncIterator[Runni
         listener = Listener.bind(path)
         server = Server(TABLE, world, clock=FixedClock(), uid=options.pop("uid", os.getuid()), limits=limits, **options)
         world.server = server
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(server.serve, listener)
-            yield Running(world, server, listener, path)
-            server.close("stopped")
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(server.serve, listener)
+                yield Running(world, server, listener, path)
+                server.close("stopped")

@@ -41,6 +41,7 @@ class Listener:
         sock.setblocking(False)
         self._sock = sock
         self._identity = identity
+        self._is_short = False
         self.path = path
 
     @classmethod
@@ -79,15 +80,26 @@ class Listener:
         anyio.notify_closing(old)
         old.close()
 
+    def retire(self) -> list[socket.socket]:
+        """Remove the name, if it is still our own, and give out those who came by it and wait: a close would cut them off."""
+        self._remove_name()
+        waiting: list[socket.socket] = []
+        while taken := _take_all(self._sock, accept_one)[0]:
+            waiting += taken
+        return waiting
+
     def close(self) -> None:
-        """Stop listening and remove the name, if it is still our own. May be called again."""
+        """Stop listening; without `retire` before it, who waits is cut off. May be called again."""
         if self._sock.fileno() < 0:
             return
+        self._remove_name()
+        anyio.notify_closing(self._sock)
+        self._sock.close()
+
+    def _remove_name(self) -> None:
         if self._identity is not None and self.still_ours():
             with suppress(OSError):
                 os.unlink(self.path)
-        anyio.notify_closing(self._sock)
-        self._sock.close()
 
     async def accept(self, accept: Accept = accept_one) -> list[socket.socket]:
         """The connections that wait now, at least one, non-blocking; empty if the system has no descriptor for one.
@@ -103,13 +115,16 @@ class Listener:
                 if sock is self._sock:
                     raise
                 continue  # replaced by `rebind`
-            taken, short = _take_all(sock, accept)
-            if taken or short:
+            taken, shortage = _take_all(sock, accept)
+            if shortage is not None and not self._is_short:
+                log.warning("no_descriptor_for_connection error=%s", shortage.strerror)
+            self._is_short = shortage is not None
+            if taken or shortage:
                 return taken
 
 
-def _take_all(sock: socket.socket, accept: Accept) -> tuple[list[socket.socket], bool]:
-    """The waiting connections and whether the system ran out of descriptors. At most 64, so that these get going first."""
+def _take_all(sock: socket.socket, accept: Accept) -> tuple[list[socket.socket], OSError | None]:
+    """The waiting connections, and the error if the system ran out of descriptors. At most 64, so that these get going first."""
     taken: list[socket.socket] = []
     for _ in range(64):
         try:
@@ -120,12 +135,11 @@ def _take_all(sock: socket.socket, accept: Accept) -> tuple[list[socket.socket],
             if error.errno in _PEER_GONE:
                 continue
             if error.errno in _NO_DESCRIPTOR:
-                log.warning("no_descriptor_for_connection error=%s", error.strerror)
-                return taken, True
+                return taken, error
             raise
         peer.setblocking(False)
         taken.append(peer)
-    return taken, False
+    return taken, None
 
 
 def _bind(path: str) -> tuple[socket.socket, tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
@@ -61,6 +62,7 @@ class Server(Generic[S]):
         self._closing = anyio.Event()
         self._reason: ShutdownReason | None = None
         self._changed = anyio.Event()  # somebody spoke or left
+        self._waiting: deque[socket.socket] = deque()  # accepted, and not let in yet
         self._turned_away = 0
         self._timer: threading.Timer | None = None
 
@@ -92,7 +94,7 @@ class Server(Generic[S]):
         self._reason = reason
         log.info("server_closing reason=%s connections=%d", reason, self._door.count)
         for connection in self._door.inside:
-            connection.tell("daemon.closing", ClosingNotification(reason=reason))
+            self._tell_end(connection, reason)
         self._closing.set()
         if self._overdue is not None:
             self._timer = threading.Timer(self._limits.grace + self._limits.overdue, self._overdue)
@@ -108,7 +110,10 @@ class Server(Generic[S]):
             async with anyio.create_task_group() as connections:
                 with anyio.CancelScope() as patience:
                     async with anyio.create_task_group() as durable:
-                        await self._until_closed(listener, connections, durable, task_status)
+                        shell = self._shell(durable)
+                        await self._accept_until_closed(listener, connections, shell, task_status)
+                        for sock in [*self._take_waiting(), *listener.retire()]:
+                            self._welcome(sock, connections, shell)
                         listener.close()
                         patience.deadline = anyio.current_time() + self._limits.grace
                         for connection in self._door.inside:
@@ -118,17 +123,21 @@ class Server(Generic[S]):
                         await connection.settled()
                 connections.cancel_scope.cancel()
         finally:
+            for sock in self._take_waiting():
+                sock.close()
             listener.close()
             if self._timer is not None:
                 self._timer.cancel()
         log.info("server_closed reason=%s", self._reason)
 
-    async def _until_closed(
-        self, listener: Listener, connections: TaskGroup, durable: TaskGroup, task_status: TaskStatus[None]
-    ) -> None:
-        shell = Shell(
+    def _shell(self, durable: TaskGroup) -> Shell[S]:
+        return Shell(
             self._dispatcher, self._services, self._clock, self._limits, durable, lambda: self.is_closing, self._counters
         )
+
+    async def _accept_until_closed(
+        self, listener: Listener, connections: TaskGroup, shell: Shell[S], task_status: TaskStatus[None]
+    ) -> None:
         async with anyio.create_task_group() as accepting:
             accepting.start_soon(self._accept, listener, connections, shell, name="accept")
             task_status.started()
@@ -137,18 +146,19 @@ class Server(Generic[S]):
 
     async def _accept(self, listener: Listener, connections: TaskGroup, shell: Shell[S]) -> None:
         while True:
-            waiting = await listener.accept(self._accept_one)
-            if not waiting:
+            self._waiting.extend(await listener.accept(self._accept_one))
+            if not self._waiting:
                 # Every place in the system is taken. The socket stays readable, so asking again at once would spin.
                 with anyio.move_on_after(self._limits.accept_retry):
                     await self._changed.wait()
-            try:
-                while waiting:
-                    await self._make_room()
-                    self._welcome(waiting.pop(0), connections, shell)
-            finally:
-                for sock in waiting:
-                    sock.close()
+            while self._waiting:
+                await self._make_room()
+                self._welcome(self._waiting.popleft(), connections, shell)
+
+    def _take_waiting(self) -> list[socket.socket]:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
 
     async def _make_room(self) -> None:
         """Return when there may be one more that has not spoken. The oldest go for it, after their patience."""
@@ -170,7 +180,12 @@ class Server(Generic[S]):
             self._counters.connections += 1
             connection = Connection(sock, self._counters.connections, guest.pid, shell)
             self._door.enter(connection, anyio.current_time())
+            if self._reason is not None:
+                self._tell_end(connection, self._reason)
             connections.start_soon(self._serve, connection, name=f"connection {connection.peer.id}")
+
+    def _tell_end(self, connection: Connection[S], reason: ShutdownReason) -> None:
+        connection.tell("daemon.closing", ClosingNotification(reason=reason))
 
     async def _serve(self, connection: Connection[S]) -> None:
         try:

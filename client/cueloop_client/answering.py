@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from cueloop_protocol.roots import Root
 
     from cueloop_client.context import Context
-    from cueloop_client.reach import Process
 
 
 def read(context: Context, method: str, params: Mapping[str, Any], *, may_start: bool = True) -> Any:
@@ -65,22 +64,22 @@ def _from_daemon(context: Context, root: Root, method: str, params: Mapping[str,
         try:
             return ask(sock, method, params, world.deadline(context.seconds))
         except Exception as exc:
-            leaving = _process_that_leaves(sock, exc)
-            if leaving is None or not may_start:
+            if not may_start or not _is_shutting_down(exc):
                 raise
+            leaving = peer_process(sock)
     # Nothing was done by a daemon that is shutting down, and its successor can be asked as soon as it is gone.
-    from cueloop_client.waiting import await_end
+    if leaving is not None:
+        from cueloop_client.waiting import await_end
 
-    await_end(leaving, world.deadline(context.seconds))
+        await_end(leaving, world.deadline(context.seconds))
     with _connected(context, root, may_start) as sock:
         return ask(sock, method, params, world.deadline(context.seconds))
 
 
-def _process_that_leaves(sock: socket.socket, exc: Exception) -> Process | None:
-    """The peer, if the error says that it is shutting down."""
+def _is_shutting_down(exc: Exception) -> bool:
     from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
 
-    return peer_process(sock) if isinstance(exc, RpcError) and exc.code == SHUTTING_DOWN else None
+    return isinstance(exc, RpcError) and exc.code == SHUTTING_DOWN
 
 
 def _connected(context: Context, root: Root, may_start: bool) -> socket.socket:

@@ -81,20 +81,26 @@ def serve(root: Root, ready_fd: int, plan: dict[str, Any]) -> int:
     _say(ready_fd, ready={"socket": path, "pid": os.getpid()})
     if plan.get("lose_socket"):
         signal.pause()
+    with open(root.join(".cueloop/starts"), encoding="utf-8") as file:
+        number = len(file.readlines())
     while True:
         sock, _ = listener.accept()
-        threading.Thread(target=talk, args=(sock, plan, path), daemon=True).start()
+        threading.Thread(target=talk, args=(sock, plan, path, number), daemon=True).start()
 
 
-def talk(sock: socket.socket, plan: dict[str, Any], path: str) -> None:
+def talk(sock: socket.socket, plan: dict[str, Any], path: str, number: int) -> None:
+    """Answer every request. The first `draining` processes that were started here are shutting down, and leave after saying so."""
+    is_draining = number <= plan.get("draining", 0)
     with sock, sock.makefile("rb") as lines:
         for line in lines:
             request = json.loads(line)
             answer: dict[str, Any] = {"result": {"pid": os.getpid(), "method": request["method"]}}
+            if is_draining:
+                answer = {"error": {"code": -32007, "message": "The daemon is shutting down; nothing was done."}}
             if request["method"] == "daemon.shutdown" and not plan.get("knows_shutdown", True):
                 answer = {"error": {"code": -32601, "message": "Method not found"}}
             sock.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}).encode() + b"\n")
-            if request["method"] == "daemon.shutdown" and "result" in answer:
+            if is_draining or (request["method"] == "daemon.shutdown" and "result" in answer):
                 os.unlink(path)
                 os._exit(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from client.fakes import Connection, FakeDaemon, answering, make_world, serving
 from cueloop_client import RawNote, connect
 from cueloop_client.api import RepositoryGone
+from cueloop_client.api.link import Box, Link
 from cueloop_client.failures import BadAnswer, Lost, NoDaemon, Silent, StartFailed
 from cueloop_client.world import World
 from cueloop_protocol.codes import RpcError, conflict, shutting_down
@@ -188,6 +190,62 @@ class TestCalls:
             async with connect(root, world=world, start=False) as client:
                 with pytest.raises(RpcError, match="shutting down"):
                     await client.call("session.clear", {"etag": "e"})
+
+    async def test_the_successor_of_a_daemon_that_is_shutting_down_is_asked(self, root: Root, world: World, starts: Any) -> None:
+        starts.plan(mode="ready", draining=1)
+        async with connect(root, world=world) as client:
+            assert (await client.call("session.clear", {"etag": "e"}))["pid"] == starts.pids[1]
+        assert len(starts.pids) == 2
+
+
+class TestLinks:
+    async def test_a_daemon_that_does_not_read_costs_the_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cueloop_client.api.link.SEND_SECONDS", 0.1)
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours), None)
+            with pytest.raises(Lost, match="did not take the request"):
+                await link.send({"x": "y" * 10_000_000})
+            assert not link.is_open
+            with pytest.raises(Lost):
+                await link.receive()
+
+    async def test_a_message_over_the_limit_ends_the_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cueloop_client.api.link.ANSWER_LIMIT", 1000)
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours), None)
+            theirs.sendall(b"x" * 2000)
+            with pytest.raises(BadAnswer, match="over 1000 bytes"):
+                await link.receive()
+            assert not link.is_open
+
+    async def test_a_send_that_is_cancelled_is_whole(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours), None)
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await link.send({"a": 1})
+            await link.send({"b": 2})
+            await link.aclose()
+            sent = [json.loads(line) for line in theirs.makefile("rb")]
+        assert sent in ([{"a": 1}, {"b": 2}], [{"b": 2}])
+
+    def test_a_socket_that_nobody_wants_any_more_is_closed_whoever_comes_first(self) -> None:
+        for abandon_first in (True, False):
+            box, (ours, theirs) = Box(), socket.socketpair()
+            with theirs:
+                if abandon_first:
+                    box.abandon()
+                    assert box.keep(ours) is None
+                else:
+                    assert box.keep(ours) is ours
+                    box.abandon()
+                assert theirs.recv(1) == b""
 
 
 def event(seq: int, subscription: str = "s", **more: object) -> dict[str, Any]:

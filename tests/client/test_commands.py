@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from client.fakes import Connection, Handler, Recorder, answering, make_world, serving
@@ -14,6 +14,9 @@ from cueloop_client.main import run
 from cueloop_protocol.codes import RpcError, conflict, document_unusable, method_not_found
 from cueloop_protocol.documents.stop import StopDocument
 from cueloop_protocol.roots import Root
+
+if TYPE_CHECKING:
+    from client.conftest import FakeStarts
 
 SESSION = {
     "version": 1,
@@ -164,6 +167,21 @@ class TestAskedTwice:
         called, received = call_with(root, environ, lambda connection, request: connection.close(), "session clear --etag e1")
         assert (called.code, len(received)) == (1, 1)
         assert "without an answer" in called.err
+
+    @pytest.mark.parametrize("line", ["session show --json", "session clear --etag e --json"])
+    def test_a_daemon_that_is_shutting_down_is_outlived_and_its_successor_asked(
+        self, root: Root, environ: dict[str, str], starts: FakeStarts, line: str
+    ) -> None:
+        starts.plan(mode="ready", draining=1)
+        called = call(root, environ, line)
+        assert (called.code, called.err) == (0, "")
+        assert called.document["pid"] == starts.pids[1]
+        assert len(starts.pids) == 2
+
+    def test_one_that_keeps_shutting_down_is_an_error(self, root: Root, environ: dict[str, str], starts: FakeStarts) -> None:
+        starts.plan(mode="ready", draining=9)
+        called = call(root, environ, "session show")
+        assert (called.code, "shutting down" in called.err, len(starts.pids)) == (1, True, 2)
 
 
 class TestSession:

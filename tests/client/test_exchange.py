@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from client.fakes import Connection, serving
-from cueloop_client.exchange import ANSWER_LIMIT, ask, connect, read_message
+from cueloop_client.exchange import ANSWER_LIMIT, ask, await_close, connect, read_message
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent, Stranger
 from cueloop_client.world import Deadline
 from cueloop_protocol.codes import RpcError
@@ -200,3 +200,14 @@ def test_a_reset_connection_is_lost_and_not_a_traceback() -> None:
     theirs.close()
     with ours, pytest.raises(Lost):
         ask(ours, "ping", {}, soon())
+
+
+def test_waiting_for_the_other_side_to_close_reads_over_what_still_comes() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.sendall(b"something")
+        with pytest.raises(Silent, match="does not close"):
+            await_close(ours, soon(0.1))
+        theirs.close()
+        await_close(ours, soon())
+    await_close(ours, soon())

@@ -17,6 +17,7 @@ from cueloop_client.reporting import as_failure, report
 from cueloop_client.world import read_line, write_all
 from cueloop_protocol.codes import RpcError
 from cueloop_protocol.roots import Root, RootError
+from cueloop_protocol.version import __version__
 
 CUELOOP = [sys.executable, "-m", "cueloop_client"]
 
@@ -85,6 +86,26 @@ def test_a_folder_that_is_named_and_missing_is_wrong_usage() -> None:
     recorder = Recorder()
     assert run(["--repo", "/nonexistent/é", "session", "show"], make_world({"HOME": "/"}, recorder)) == 2
     assert "'/nonexistent/é'" in recorder.err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("", 0, "usage: cueloop [options] COMMAND"),
+        ("--help", 0, "Exit codes: 0 done"),
+        ("session --help", 0, "session clear"),
+        ("session show --help", 0, "Example: cueloop session show"),
+        ("--version", 0, f"cueloop {__version__}\n"),
+        ("run one", 2, "`run one` is not in this version yet"),
+        ("session", 2, "`session` alone is no command: it takes show, clear."),
+        ("--json task list", 2, "--json before `task` is not possible"),
+    ],
+)
+def test_what_is_no_command(line: str, code: int, said: str) -> None:
+    recorder = Recorder()
+    assert run(line.split(), make_world({"PATH": "/nonexistent"}, recorder)) == code
+    assert said in (recorder.err if code else recorder.out)
+    assert (recorder.out if code else recorder.err) == ""
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "x", "nan", "inf", "86401"])

@@ -92,7 +92,7 @@ class Opener:
 
     async def open(self, *, start: bool = True) -> Link:
         """A new connection. Raises NoDaemon if none runs and none may be started (`start`: now), and what `launch` does."""
-        box = _Box()
+        box = Box()
         try:
             sock = await anyio.to_thread.run_sync(
                 lambda: box.keep(self._connect(start and self.may_start)), abandon_on_cancel=True
@@ -118,7 +118,7 @@ class Opener:
         return sock
 
 
-class _Box:
+class Box:
     """Between a thread that makes a socket and a task that may no longer want it: one of them closes it."""
 
     def __init__(self) -> None:
@@ -127,6 +127,7 @@ class _Box:
         self._abandoned = False
 
     def keep(self, sock: socket.socket | None) -> socket.socket | None:
+        """What the thread made, unless the task has gone: then it is closed, and None."""
         with self._lock:
             if self._abandoned and sock is not None:
                 sock.close()
@@ -135,6 +136,7 @@ class _Box:
             return sock
 
     def abandon(self) -> None:
+        """The task goes: what came or comes is closed."""
         with self._lock:
             self._abandoned = True
             if self._sock is not None:

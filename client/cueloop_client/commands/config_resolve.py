@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cueloop_client.answering import read
+from cueloop_client.fast import read
 from cueloop_client.shapes import member
 
 TYPE_CHECKING = False

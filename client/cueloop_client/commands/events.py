@@ -6,11 +6,11 @@ import anyio
 import anyio.to_thread
 from cueloop_protocol.cursor import Cursor, CursorError
 
-from cueloop_client.answering import read
 from cueloop_client.api.link import Opener
 from cueloop_client.api.stream import Stream
 from cueloop_client.calling import with_caller
 from cueloop_client.failures import Failure, Usage
+from cueloop_client.fast import read
 from cueloop_client.note_text import KINDS, is_wanted, note_line
 from cueloop_client.reach import may_have_daemon
 from cueloop_client.shapes import count, member, text

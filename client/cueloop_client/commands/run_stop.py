@@ -7,8 +7,8 @@ import os
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.roots import shown
 
-from cueloop_client.answering import read
 from cueloop_client.failures import Failure
+from cueloop_client.fast import read
 from cueloop_client.shapes import member
 
 TYPE_CHECKING = False

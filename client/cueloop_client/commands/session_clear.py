@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cueloop_client.answering import change, read
 from cueloop_client.failures import Failure, Usage
+from cueloop_client.fast import change, read
 from cueloop_client.session_text import headline, particulars
 from cueloop_client.shapes import answer, text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cueloop_client.answering import read
+from cueloop_client.fast import read
 from cueloop_client.session_text import headline, particulars
 from cueloop_client.shapes import answer
 

@@ -68,9 +68,7 @@ def fan_out(world: World) -> Iterator[Figure]:
     runs, floors, all_the_way = [], [], []
     path = f"{world.root.parent}/send.sock"
     with daemon(world) as served, floor_process(world, "send", path), ExitStack() as stack:
-        hearing = [stack.enter_context(Wire(served.socket)) for _ in range(count)]
-        for wire in hearing:
-            wire.call("events.subscribe", {"kinds": ["queue_snapshot"]})
+        hearing = [stack.enter_context(_subscribed(served)) for _ in range(count)]
         commander = stack.enter_context(Wire(path))
         commander.sock.sendall(b"%d\n" % count)
         bare = [stack.enter_context(Wire(path)) for _ in range(count)]
@@ -103,6 +101,12 @@ def fan_out(world: World) -> Iterator[Figure]:
         2.0,
         beside={"subscribers": count, "frame_bytes": len(frame), "change_to_last_ms": percentile(all_the_way, 0.5)},
     )
+
+
+def _subscribed(served: Daemon) -> Wire:
+    wire = Wire(served.socket)
+    wire.call("events.subscribe", {"kinds": ["queue_snapshot"]})
+    return wire
 
 
 def _without_name(line: bytes) -> bytes:

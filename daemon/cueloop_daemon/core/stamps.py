@@ -56,7 +56,7 @@ def _ends_a_month(moment: datetime) -> bool:
 
 def format_stamp(moment: datetime) -> str:
     """`moment` (aware) as we write it: UTC, nine fractional digits, `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rjust(26, "0") + "000Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "000Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def _taker(model: type[BaseModel]) -> Callable[..., Any]:
 
 
 class _TakesAnything(inspect.Signature):
-    """The signature of a function to which any arguments can be given: there is nothing to find out, and it is asked each time."""
+    """The signature of a function that takes any arguments: there is nothing to find out, and it is asked each time."""
 
     def bind(self, /, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
         return _NOTHING_BOUND

@@ -13,10 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-import json5 as json5_library
 from pydantic_core import from_json
 
-from cueloop_daemon.store.jsonc_text import Unclosed, duplicate_key, find_token, place, strip
+from cueloop_daemon.store.jsonc_text import Unclosed, duplicate_key, find_token, place, read_json5, strip
 
 # The JSON5 reader is written in Python and takes some 15 µs a byte: a quarter of a second at this size.
 JSON5_LIMIT = 16 * 1024
@@ -122,7 +121,7 @@ def _strict_error(data: bytes, message: str) -> JsoncError:
 def _read_loose(data: bytes, text: str, strict: JsoncError) -> object:
     """The text as JSON5. If it is not that either, the reader that got further says what is wrong."""
     try:
-        value: object = json5_library.loads(text, object_pairs_hook=_unique)
+        value = read_json5(text, _unique)
     except _DuplicateKeyError as exc:
         raise _duplicate(data, text, exc.key) from None
     except RecursionError:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-
-import json5
+from collections.abc import Callable, Iterable, Iterator
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 # A line comment ends at CR as well as at LF: a file with old Mac line ends must not lose the key after a comment.
@@ -113,4 +111,12 @@ def _key(token: str) -> str:
     try:
         return str(json.loads(token))
     except ValueError:
-        return str(json5.loads(token))
+        return str(read_json5(token, dict))
+
+
+def read_json5(text: str, make: Callable[[Iterable[tuple[str, object]]], object]) -> object:
+    """The value of a JSON5 text; `make` gets each object's pairs. Raises ValueError, RecursionError and what `make` raises."""
+    import json5  # the last resort: most daemons never need it
+
+    value: object = json5.loads(text, object_pairs_hook=make)
+    return value

@@ -120,7 +120,7 @@ class TestFolder:
         assert str(world.repository.folder) in _told(world.run("daemon", "start"))
         with pytest.raises(DidNotStart) as failed:
             world.start()
-        assert f"{path} is not a folder." in failed.value.said["error"]["message"]
+        assert f"{path} is not a folder" in failed.value.said["error"]["message"]
         assert path.read_text() == "in the way"
         assert world.daemons() == []
 

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from cueloop_protocol.place import local_folder, root_hash
 from cueloop_protocol.roots import Root
 from support.repository import Repository, git, queue, session
+from support.wire import wait_for
 from support.world import World
 
 
@@ -60,15 +62,7 @@ def test_a_link_to_the_repository_is_the_repository(world: World) -> None:
     link = world.folder / "link"
     link.symlink_to(world.repository.path)
     assert _decides(world, cwd=link) == _decides(world) == str(world.repository.path)
-    assert (
-        _status(world, cwd=link) | {"observed_at": 0, "uptime_seconds": 0}
-        == _status(world)
-        | {
-            "observed_at": 0,
-            "uptime_seconds": 0,
-        }
-        or _status(world, cwd=link)["pid"] == _status(world)["pid"]
-    )
+    assert _status(world, cwd=link)["pid"] == _status(world)["pid"]
     assert len(world.daemons()) == 1
 
 
@@ -227,17 +221,14 @@ def test_a_hang_up_of_the_starter_s_group_ends_no_daemon_d14(world: World) -> No
         ["setsid", "--wait", "sh", "-c", f"{_command()} daemon start; kill -HUP 0"],
         cwd=world.repository.path, env=world.environ, capture_output=True, timeout=60,
     )  # fmt: skip
-    assert starter.returncode == 128 + 1
+    assert starter.returncode in (-1, 128 + 1)
     (pid,) = world.daemons()
     assert os.getsid(pid) == pid
     os.kill(pid, 1)
     assert _status(world)["pid"] == pid  # HUP is not for the daemon
     os.kill(pid, 15)
-    fd = os.pidfd_open(pid)
-    os.close(fd)
+    wait_for(lambda: world.daemons() == [], "the daemon leaves")
 
 
 def _command() -> str:
-    import sys
-
     return f"{sys.executable} -P -m cueloop_client"

@@ -179,6 +179,28 @@ def test_a_write_into_the_file_that_came_out_is_kept(tmp_path: Path) -> None:
     assert world.kept() == {session("edited"): "foreign"}
 
 
+def test_a_write_into_ours_while_it_is_taken_back_is_kept(tmp_path: Path) -> None:
+    """Theirs goes back; an editor that had opened ours while it stood there writes into it as it goes."""
+    world = World(tmp_path)
+    world.put(OLD)
+    editor: list[int] = []
+
+    def before(call: Call) -> None:
+        exchanges = world.system.names.count("exchange")  # type: ignore[attr-defined]
+        if call.name == "exchange" and exchanges == 1:
+            world.put(session("theirs"))
+        elif call.name == "exchange":
+            editor.append(os.open(world.file, os.O_WRONLY))
+        elif call.name == "fsync_folder" and editor:
+            os.pwrite(editor.pop(), session("edited"), 0)
+
+    world.system = Hooked(before)
+    result = world.store.save(NEW, etag(), during_run=False)
+    assert isinstance(result, Conflict)
+    assert [entry.note.etag for entry in result.kept] == [etag_of_bytes(session("edited"))]
+    assert (world.file.read_bytes(), world.kept()) == (session("theirs"), {session("edited"): "foreign"})
+
+
 def test_a_file_that_never_stands_still_is_left_to_the_other(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.put(OLD)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cueloop_protocol.notifications import EventNotification
 from support.repository import Repository, git, queue, session, task
 from support.wire import Wire, wait_for
 from support.world import Daemon, World
@@ -76,6 +77,9 @@ def test_each_notification_says_whose_it_is_and_where_it_stands(world: World, wi
     begun = wire.subscribe(caller=world.caller)
     world.repository.put(world.repository.session, session())
     notes = [wire.note()["params"] for _ in range(2)]
+    for note in notes:
+        EventNotification.model_validate_json(json.dumps(note))
+        assert note["revision"] > begun["snapshot"]["revision"]
     epoch, seq = begun["cursor"].split(":")
     assert all(note["subscription"] == begun["subscription"] and note["origin"] == "watch" for note in notes)
     assert [note.get("run_id") for note in notes] == [None, None]

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from cueloop_protocol.notifications import GapNotification
 from support.repository import session
 from support.wire import Ended, Wire, wait_for
 from support.world import Daemon, World
@@ -114,6 +115,7 @@ def test_a_cursor_of_another_epoch_or_beyond_the_end_is_one_gap_with_a_snapshot(
             other.subscribe(caller=world.caller, cursor=cursor, kinds=["warning"])
             gap = other.note()
             assert gap["method"] == "gap"
+            GapNotification.model_validate_json(json.dumps(gap["params"]))
             assert gap["params"]["from"] == cursor
             assert gap["params"]["snapshot"]["document"]["version"] == 5
             world.repository.configure(session_timeout_hours=int(seq) + len(cursor))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -67,3 +68,4 @@ async def serving(world: World, *, system: System | None = None, clock: Clock | 
                 daemon.leave("stopped")
     finally:
         ownership.release()
+        gc.unfreeze()  # the daemon takes its process for its own

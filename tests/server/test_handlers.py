@@ -1,0 +1,306 @@
+"""Handlers against a real workspace, a real hub and a real store: a call is a function, its effects are performed by the test."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from cueloop_daemon.core.model import ActiveRun
+from cueloop_daemon.events import Hub, Journal
+from cueloop_daemon.server.handlers import TABLE
+from cueloop_daemon.server.requests import Call, Peer, When
+from cueloop_daemon.services import Identity, Services, WatcherHealth
+from cueloop_daemon.store.atomic import Author
+from cueloop_daemon.store.git import Git
+from cueloop_daemon.store.history import History
+from cueloop_daemon.store.session_store import SessionStore
+from cueloop_daemon.store.system import System
+from cueloop_daemon.workspace import Workspace
+from cueloop_protocol.base import to_json_bytes
+from cueloop_protocol.codes import RpcError
+from cueloop_protocol.methods import METHODS
+from cueloop_protocol.roots import Caller, Root
+from events.hubs import FakeSink, running
+from events.hubs import World as LogWorld
+from fake_clock import FakeClock
+from pydantic import BaseModel
+from support.repository import Repository, session
+
+
+class FakeLife:
+    """Remembers why the daemon was to leave."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    @property
+    def draining(self) -> bool:
+        return bool(self.reasons)
+
+    def leave(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+class Desk:
+    """Calls methods as the server does: params, prepare, handler, effects in their order."""
+
+    def __init__(self, services: Services, clock: FakeClock, sink: FakeSink) -> None:
+        self.services = services
+        self.peer = Peer(1, None, sink)
+        self._clock = clock
+
+    async def ask(self, method: str, **params: object) -> Any:
+        """The result as plain values. Raises RpcError."""
+        entry = TABLE[method]
+        asked = entry.params.model_validate(params)
+        call = Call(self.services, self.peer, self._clock.now(), self._clock.monotonic())
+        if entry.prepare is not None and not (entry.is_fresh is not None and entry.is_fresh(call, asked)):
+            await entry.prepare(call, asked)
+        reply = entry.handler(call, asked)
+        result = reply.result
+        for when in When:
+            for effect in reply.effects:
+                if effect.when == when:
+                    result = await effect.perform(call) or result
+        body = (
+            result
+            if isinstance(result, bytes)
+            else to_json_bytes(result)
+            if isinstance(result, BaseModel)
+            else json.dumps(result)
+        )
+        return json.loads(body)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path.resolve() / "repo").lay()
+
+
+@pytest.fixture
+async def desk(repository: Repository, tmp_path: Path) -> AsyncIterator[Desk]:
+    clock, root = FakeClock(), Root(str(repository.path), str(repository.path))
+    (tmp_path / "home").mkdir()
+    author, system = Author(os.getpid(), "1"), System()
+    ticks = count()
+    error = {"version": 1, "code": "unknown", "message": "There is no document in this test.", "retryable": False}
+    beside = {"revision": 1, "observed_at": "2026-02-07T10:00:00Z", "settling": False, "questions": []}
+    snapshot = json.dumps({**beside, "error": error}).encode()
+    async with running(Hub(Journal(LogWorld(tmp_path / "log").place, clock.monotonic), lambda audience: snapshot)) as hub:
+        workspace = Workspace(
+            root,
+            Caller(str(tmp_path / "home"), None),
+            clock=clock,
+            next_revision=hub.next_revision,
+            git=Git({"PATH": os.environ["PATH"]}),
+        )
+        sessions = SessionStore(
+            root,
+            system=system,
+            clock=lambda: datetime(2026, 2, 7, microsecond=next(ticks), tzinfo=UTC),
+            history=History(root, system, author, os.getuid()),
+            author=author,
+            uid=os.getuid(),
+            still_ours=lambda: True,
+        )
+
+        async def attend(caller: Caller) -> object:
+            view = workspace.view(caller)
+            await workspace.refresh(view)
+            return view
+
+        told: list[str] = []
+        yield Desk(
+            Services(
+                root=root,
+                identity=Identity(os.getpid(), "1.2.3", "instance", clock.now(), clock.monotonic()),
+                workspace=workspace,
+                hub=hub,
+                sessions=sessions,
+                life=FakeLife(),
+                watcher=lambda: WatcherHealth("polling", "why"),
+                connections=lambda: 3,
+                counters=lambda: {"requests": 7},
+                look_again=lambda: told.append("look"),
+                attend=attend,
+                warn=told.append,
+                socket="/run/d.sock",
+                folder="/folder",
+                log="/folder/daemon.log",
+            ),
+            clock,
+            FakeSink(),
+        )
+        assert set(told) <= {"look"}
+
+
+PARAMS: dict[str, dict[str, object]] = {
+    "hello": {"client": {"name": "test"}, "protocol": {"min": 1, "max": 9}},
+    "resume.preview": {"request": {"mode": "one", "resume": True}},
+    "client.state": {"active_window": True},
+    "events.unsubscribe": {"subscription": "nothing"},
+}
+GIVEN = [name for name, spec in METHODS.items() if not spec.is_planned and name != "session.clear"]
+
+
+def test_every_method_has_its_handler_and_takes_its_params() -> None:
+    assert {name: entry.params for name, entry in TABLE.items()} == {name: spec.params for name, spec in METHODS.items()}
+
+
+def test_what_writes_starts_or_stops_outlives_its_connection() -> None:
+    assert {name for name, entry in TABLE.items() if entry.durable} == {"session.clear", "daemon.shutdown"}
+
+
+@pytest.mark.parametrize("method", GIVEN)
+async def test_every_result_is_what_the_reference_says(desk: Desk, repository: Repository, method: str) -> None:
+    repository.put(repository.session, session())
+    result = await desk.ask(method, **PARAMS.get(method, {}))
+    METHODS[method].result.model_validate_json(json.dumps(result))
+
+
+@pytest.mark.parametrize("method", [name for name, spec in METHODS.items() if spec.is_planned])
+async def test_what_is_planned_says_so(desk: Desk, method: str) -> None:
+    params = {"run.start": {"mode": "one"}, "run.answer": {"run_id": "r", "question_id": "q", "choice": "keep"}, "run.list": {}}
+    with pytest.raises(RpcError, match="version"):
+        await desk.ask(method, **params.get(method, {"run_id": "r"}))
+
+
+async def test_hello_agrees_on_the_highest_common_version(desk: Desk) -> None:
+    assert (await desk.ask("hello", **PARAMS["hello"]))["protocol"] == 1
+    assert desk.peer.client is not None
+    assert desk.peer.client.name == "test"
+
+
+@pytest.mark.parametrize(("low", "remedy"), [(2, "daemon restart"), (9, "daemon restart")])
+async def test_hello_names_both_versions_and_one_remedy_d12(desk: Desk, low: int, remedy: str) -> None:
+    with pytest.raises(RpcError) as refused:
+        await desk.ask("hello", client={"name": "test"}, protocol={"min": low, "max": low})
+    assert refused.value.code == -32006
+    assert remedy in json.dumps(refused.value.document)
+
+
+async def test_status_tells_what_the_parts_tell(desk: Desk) -> None:
+    status = await desk.ask("daemon.status")
+    assert status["watcher"] == {"backend": "polling", "degraded": True, "reason": "why"}
+    assert (status["connections"], status["counters"]["requests"], status["state"]) == (3, 7, "serving")
+    assert status["memory_bytes"] > 1_000_000
+
+
+async def test_shutdown_leaves_after_the_reply_and_not_under_a_run(desk: Desk) -> None:
+    desk.services.workspace.active_run = ActiveRun("r1", "one", "RQ-0001", "plan", "running", "2026-02-07T10:00:00Z", None)
+    with pytest.raises(RpcError, match="r1"):
+        await desk.ask("daemon.shutdown")
+    desk.services.workspace.active_run = None
+    entry = TABLE["daemon.shutdown"]
+    call = Call(desk.services, desk.peer, datetime.now(UTC), 0.0)
+    (effect,) = entry.handler(call, entry.params.model_validate({})).effects
+    assert effect.when == When.AFTER_REPLY
+    assert not desk.services.life.draining
+    await effect.perform(call)
+    assert desk.services.life.draining
+
+
+async def test_a_window_in_front_is_forgotten_with_its_connection(desk: Desk) -> None:
+    for _ in range(2):
+        await desk.ask("client.state", active_window=True)
+    assert desk.services.active_windows == {1}
+    assert len(desk.peer.farewells) == 1
+    for farewell in desk.peer.farewells:
+        farewell()
+    assert desk.services.active_windows == set()
+    await desk.ask("client.state", active_window=False)
+
+
+async def test_clear_moves_what_was_seen_and_nothing_else(desk: Desk, repository: Repository) -> None:
+    data = session()
+    repository.put(repository.session, data)
+    etag = (await desk.ask("session.get"))["etag"]
+    with pytest.raises(RpcError) as refused:
+        await desk.ask("session.clear", etag="another")
+    assert refused.value.code == -32008
+    assert repository.session.read_bytes() == data
+    found = await desk.ask("session.clear", etag=etag)
+    assert Path(found["history"]).read_bytes() == data
+    assert found["task_id"] == "RQ-0001"
+    with pytest.raises(RpcError, match="no session"):
+        await desk.ask("session.clear", etag=etag)
+
+
+async def test_clear_is_refused_under_our_own_run(desk: Desk, repository: Repository) -> None:
+    repository.put(repository.session, session())
+    etag = (await desk.ask("session.get"))["etag"]
+    desk.services.workspace.active_run = ActiveRun("r1", "one", "RQ-0001", "plan", "running", "2026-02-07T10:00:00Z", None)
+    with pytest.raises(RpcError) as refused:
+        await desk.ask("session.clear", etag=etag)
+    assert refused.value.code == -32004
+    assert repository.session.exists()
+
+
+async def test_a_preview_is_what_a_run_with_the_same_request_would_decide(desk: Desk, repository: Repository) -> None:
+    repository.put(repository.session, session(last_updated_at="2026-02-07T09:59:00Z"))
+    cases = {
+        "session_valid": {"mode": "one", "resume": True},
+        "resume_confirmation_required": {"mode": "loop"},
+        "explicit_task_selection_overrides_session": {"mode": "one", "task_id": "RQ-0002"},
+        "session_declined": {"mode": "one", "fresh": True},
+    }
+    for reason, request in cases.items():
+        assert (await desk.ask("resume.preview", request=request))["decision"]["reason"] == reason
+
+
+async def test_an_answer_for_another_file_is_void(desk: Desk, repository: Repository) -> None:
+    repository.put(repository.session, session(last_updated_at="2026-02-07T09:59:00Z"))
+    asked = {"mode": "one", "interactive": True}
+    offered = await desk.ask("resume.preview", request=asked)
+    assert offered["choices"]
+    answer = {"choice": "resume", "session_etag": offered["session_etag"]}
+    assert (await desk.ask("resume.preview", request={**asked, "answer": answer}))["decision"]["reason"] == "session_valid"
+    repository.put(repository.session, session(last_updated_at="2026-02-07T09:58:00Z"))
+    with pytest.raises(RpcError) as stale:
+        await desk.ask("resume.preview", request={**asked, "answer": answer})
+    assert stale.value.code == -32003
+
+
+async def test_a_subscription_is_silent_until_its_reply_is_out(desk: Desk) -> None:
+    entry = TABLE["events.subscribe"]
+    call = Call(desk.services, desk.peer, datetime.now(UTC), 0.0)
+    asked = entry.params.model_validate({})
+    await desk.services.workspace.refresh(desk.services.view(None))
+    register, start = entry.handler(call, asked).effects
+    assert (register.when, start.when) == (When.SUBSCRIBE, When.AFTER_REPLY)
+    result = await register.perform(call)
+    assert isinstance(result, bytes)
+    name = json.loads(result)["subscription"]
+    assert await desk.ask("events.unsubscribe", subscription=name) == {"removed": True}
+    assert await desk.ask("events.unsubscribe", subscription=name) == {"removed": False}
+    await start.perform(call)
+
+
+async def test_a_document_that_cannot_be_used_is_minus_32001_with_its_error(desk: Desk, repository: Repository) -> None:
+    repository.put(repository.queue, b"[]")
+    for method in ("config.resolve", "workspace.overview"):
+        with pytest.raises(RpcError) as refused:
+            await desk.ask(method)
+        assert refused.value.code == -32001
+        assert refused.value.document["code"] == "queue_corrupted"
+        assert str(repository.queue) in refused.value.document["message"]
+    assert (await desk.ask("session.get"))["state"] == "missing"
+
+
+async def test_many_answers_at_once_are_all_of_one_revision(desk: Desk) -> None:
+    found: list[int] = []
+
+    async def ask() -> None:
+        found.append((await desk.ask("config.resolve"))["revision"])
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(ask)
+    assert len(set(found[5:])) == 1

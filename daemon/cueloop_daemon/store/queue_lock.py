@@ -68,7 +68,12 @@ def parse_owner(data: bytes) -> Owner:
 
 
 def is_live(pid: int | None, own_pid: int, kill: Kill = os.kill) -> bool:
-    """Whether a process has this number. 0, 1, negatives, our own and what is no pid never reach the system call."""
+    """Whether a process has this number. 0, 1, negatives, our own and what is no pid never reach the system call.
+
+    Number 1 is always alive: a container's first process may well hold the lock.
+    """
+    if pid == 1:
+        return True
     if pid is None or not is_pid(pid) or pid == own_pid:
         return False
     try:
@@ -80,7 +85,7 @@ def is_live(pid: int | None, own_pid: int, kill: Kill = os.kill) -> bool:
 
 def _pid(text: str) -> int | None:
     number = int(text) if _PID.fullmatch(text) else 0
-    return number if is_pid(number) else None
+    return number if number == 1 or is_pid(number) else None
 
 
 def _read(path: str) -> Owner:

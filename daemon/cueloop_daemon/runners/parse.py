@@ -1,0 +1,97 @@
+"""A line of output → the event it is, if it is one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from cueloop_daemon.runners.lines import Line
+
+_MEMBER = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}])')
+
+
+class Doc:
+    """A JSON object of unknown shape. Every access says what kind is wanted, and gives an empty one for anything else."""
+
+    def __init__(self, value: object = None) -> None:
+        self._value: dict[str, object] = value if isinstance(value, dict) else {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def doc(self, *keys: str) -> Doc:
+        """The object at a path."""
+        found: object = self._value
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return Doc(found)
+
+    def docs(self, key: str) -> Iterator[Doc]:
+        """The objects in a list."""
+        found = self._value.get(key)
+        return (Doc(item) for item in found if isinstance(item, dict)) if isinstance(found, list) else iter(())
+
+    def text(self, key: str) -> str:
+        """A text; "" for anything else."""
+        found = self._value.get(key)
+        return found if isinstance(found, str) else ""
+
+    def texts(self, key: str) -> list[str]:
+        """The texts in a list, or the one text."""
+        found = self._value.get(key)
+        items = found if isinstance(found, list) else [found]
+        return [item for item in items if isinstance(item, str)]
+
+    def number(self, key: str) -> int | None:
+        """A whole number; a text or a boolean is none."""
+        found = self._value.get(key)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def is_true(self, key: str) -> bool:
+        """Exactly `true`."""
+        return self._value.get(key) is True
+
+    def is_false(self, key: str) -> bool:
+        """Exactly `false`."""
+        return self._value.get(key) is False
+
+
+def event_of(line: Line) -> Doc | None:
+    """The object that a line holds; None: it is text.
+
+    Of an object that is too long or nested too deeply the leading members with plain values are read, so that a last
+    word is recognised whatever it carries. One that was cut off is text: a half line decides nothing.
+    """
+    head = line.head.removeprefix(b"\xef\xbb\xbf").strip()
+    if not head.startswith(b"{"):
+        return None
+    if line.left_out:
+        return _leading(head) if line.tail.rstrip().endswith(b"}") else None
+    text = head.decode("utf-8", "replace")
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        return _leading(head) if head.endswith(b"}") else None
+    except ValueError:
+        return None
+    return Doc(found)
+
+
+def _leading(head: bytes) -> Doc | None:
+    text = head.decode("utf-8", "replace")
+    found: dict[str, object] = {}
+    at = 1
+    while member := _MEMBER.match(text, at):
+        try:
+            found[json.loads(f'"{member[1]}"')] = json.loads(member[2])
+        except ValueError:
+            break
+        at = member.end()
+        if text[at] == "}":
+            break
+        at += 1
+    return Doc(found) if found else None

@@ -361,6 +361,64 @@ class Notify(Protocol):
     def send(self, title: str, text: str, *, kind: Literal["complete", "fail", "loop"]) -> None: ...
 
 
+class PromptError(Exception):
+    """A prompt cannot be made: an override or an instruction file is bad. `str()` names file and field."""
+
+
+class Prompts(Protocol):
+    """The texts for agents: ours, or the repository's own in `.cueloop/prompts/`. Blocking."""
+
+    def make(self, name: str, fields: Mapping[str, str]) -> str:
+        """One prompt. Names: `single plan implement review ci_failed plan_changed plan_empty interrupted`. Raises PromptError.
+
+        Fields always there: `task_id title task` (the task as printed JSON) `plan_path phase phases iteration iterations`; for
+        `ci_failed` also `command exit_code output`, for `plan_changed` `files`, for `interrupted` `reason`.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwedRow:
+    """What is still to be done for a task whose work was accepted. `left`: what the agent made of the task itself."""
+
+    task_id: str
+    title: str
+    run_id: str
+    accepted_at: str
+    left: Literal["doing", "done", "rejected", "archived"]
+    session_etag: str | None
+    head: str | None
+    publish: Literal["off", "commit", "commit_and_push"]
+
+
+class Owed(Protocol):
+    """The rows of work that was accepted and is not settled; on the medium when a call returns."""
+
+    def rows(self) -> tuple[OwedRow, ...]:
+        """All of them, oldest first."""
+        ...
+
+    async def accept(self, row: OwedRow) -> None:
+        """Add a row, or keep the one that is there."""
+        ...
+
+    async def settled(self, task_id: str) -> None:
+        """Everything for this task is done."""
+        ...
+
+
+class StopMarker(Protocol):
+    """`.cueloop/cache/stop_requested`: any tool's wish that the loop end. Blocking."""
+
+    def seen(self) -> str | None:
+        """What identifies the marker that is there (device, inode, ctime); None without one."""
+        ...
+
+    def remove(self, identity: str) -> None:
+        """Remove that very marker, if it is still there."""
+        ...
+
+
 class World(Protocol):
     """Everything that a program can reach."""
 
@@ -383,10 +441,32 @@ class World(Protocol):
     @property
     def notify(self) -> Notify: ...
     @property
+    def prompts(self) -> Prompts: ...
+    @property
+    def owed(self) -> Owed: ...
+    @property
+    def stop_marker(self) -> StopMarker: ...
+    @property
     def config(self) -> Config: ...
 
     def now(self) -> datetime:
         """The wall clock; only within `note`, `act` or beside the program."""
+        ...
+
+    def new_id(self) -> str:
+        """A random UUID; only within `note`."""
+        ...
+
+    def tell(self, number: int, stream: Literal["out", "err"], offset: int, event: Event) -> None:
+        """Say a piece of a child's output that ends at `offset`; what an earlier life told of it is not told again."""
+        ...
+
+    def show(self, *, task_id: str | None, phase: str | None, state: str) -> None:
+        """What `active_run` says from now on; display only."""
+        ...
+
+    def find_program(self, name: str) -> str | None:
+        """The absolute path of a program on the caller's PATH; None if there is none that can be executed."""
         ...
 
     async def look(self) -> Snapshot:

@@ -36,6 +36,11 @@ def connect(running: Running) -> socket.socket:
     return peer
 
 
+def take_all_descriptors(hoard: list[int]) -> None:
+    while True:
+        hoard.append(os.dup(0))
+
+
 async def reason(peer: socket.socket) -> Client:
     """The client around `peer` after it was closed with a reason; checks the reason's shape."""
     stream = await anyio.abc.UNIXSocketStream.from_socket(peer)
@@ -194,8 +199,7 @@ async def test_d24_without_descriptors_the_server_waits_without_spinning_and_the
         waiting.setblocking(False)
         hoard: list[int] = []
         with pytest.raises(OSError, match="Too many open files"):
-            while True:
-                hoard.append(os.dup(0))
+            take_all_descriptors(hoard)
         waiting.connect(running.path)
         waiting.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
         begin, before = time.monotonic(), attempts

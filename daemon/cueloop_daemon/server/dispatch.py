@@ -24,7 +24,7 @@ from cueloop_daemon.server.requests import Entry, Table
 
 # Its door imports an HTTP server and a schema validator, which we replace: 60 ms of each start and 5 MB for good.
 with without_door("jsonrpcserver"):
-    from jsonrpcserver.dispatcher import dispatch_to_response_pure
+    from jsonrpcserver.dispatcher import create_request, dispatch_request
     from jsonrpcserver.result import InvalidParams, Success
 
 log = logging.getLogger(__name__)
@@ -66,14 +66,9 @@ class Dispatcher(Generic[S]):
     def bind(self, message: Message) -> Bound[S] | RpcError:
         """The call that `message` asks for, or why it cannot be made: no such method, or parameters that do not fit."""
         slot = _Slot()
-        response = dispatch_to_response_pure(
-            request=message.raw,  # type: ignore[arg-type]  # a deserializer that does nothing wants what it gives
-            methods=self._methods,
-            context=slot,
-            deserializer=_same,
-            validator=_same,
-            post_process=_same,
-        )
+        # The step of its synchronous entry that looks up and calls. The steps around it read and check the text of a request and
+        # write that of the answer, which is done here already; left in, they are a third of a whole request's cost.
+        _, response = dispatch_request(self._methods, slot, create_request(dict(message.raw)))
         if slot.params is not None:
             return Bound(message.id, message.method, self._table[message.method], slot.params)
         if slot.error is not None:
@@ -98,10 +93,6 @@ def told(error: Exception, method: str) -> RpcError:
         return inner
     log.error("call_failed method=%s", method, exc_info=error)
     return codes.internal_error()
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _taker(model: type[BaseModel]) -> Callable[..., Any]:

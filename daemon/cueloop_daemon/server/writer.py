@@ -72,14 +72,18 @@ class Writer:
         """Write one frame if the way is free: True if it was taken, whole or with its rest kept; False if nothing of it was."""
         if self._is_flushing or self._holds or self.closed:
             return False
-        sent = self._try(frame)
+        try:
+            sent = self._sock.send(frame)  # not by `_try`: of a thousand calls for one event, each counts
+        except OSError:
+            sent = self._try(frame)
+        if sent == len(frame):
+            return True
         if self.closed:
             return False
-        if sent < len(frame):
-            if sent:
-                self._keep(memoryview(frame)[sent:])
-            else:
-                self._flush_later()
+        if sent:
+            self._keep(memoryview(frame)[sent:])
+        else:
+            self._flush_later()
         return sent > 0
 
     async def drained(self) -> None:

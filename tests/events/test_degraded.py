@@ -28,6 +28,8 @@ class Faulty:
     failures: float = 0
     code: int = FULL
     attempts: int = 0
+    stays_open: bool = False
+    """Closing does nothing: the write-ahead log stays, as it does on a disk that is too full to empty it."""
     opened: list[sqlite3.Connection] = field(default_factory=list)
 
     def connect(self, path: str, how: str) -> sqlite3.Connection:
@@ -43,6 +45,10 @@ class Faulty:
                     raise error
                 return super().execute(sql, *rest)  # type: ignore[arg-type]
 
+            def close(self) -> None:
+                if not faults.stays_open:
+                    super().close()
+
         plain = connect(path, how)
         plain.close()
         db = sqlite3.connect(
@@ -50,6 +56,10 @@ class Faulty:
         )
         self.opened.append(db)
         return db
+
+    def close(self) -> None:
+        for db in self.opened:
+            sqlite3.Connection.close(db)
 
 
 def methods(sink: FakeSink) -> list[str]:
@@ -147,10 +157,12 @@ async def test_a_cursor_of_the_old_log_is_a_gap_after_events_went_on_without_it(
         hub.publish(warning("kept"))
         await hub.flush()
         away = hub.cursor
-        faulty.failures = float("inf")
+        faulty.failures, faulty.stays_open = float("inf"), True
         hub.publish(warning("never written"))
         await hub.flush()
         killed = world.as_after_a_kill("killed")
+        assert (killed.folder / "events.db-wal").stat().st_size > 0
+    faulty.close()
     for successor in (killed, world):
         async with running(successor.hub()) as hub:
             sink = FakeSink()
@@ -165,12 +177,13 @@ async def test_the_same_when_not_even_an_empty_file_can_be_made(world: World) ->
         hub.publish(warning("kept"))
         await hub.flush()
         away = hub.cursor
-        faulty.failures = float("inf")
+        faulty.failures, faulty.stays_open = float("inf"), True
         (world.folder / "events.db-over").mkdir()  # takes the name, and is no file
         hub.publish(warning("never written"))
         await hub.flush()
         (world.folder / "events.db-over").rmdir()
         killed = world.as_after_a_kill("killed")
+    faulty.close()
     async with running(killed.hub()) as hub:
         assert hub.cursor.epoch != away.epoch
 

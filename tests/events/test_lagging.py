@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import anyio
 import pytest
+from anyio import to_thread
 from cueloop_daemon.events import Filter, Hub
 from cueloop_daemon.events.journal import RECENT_BYTES
 from cueloop_daemon.events.log import CHUNK_ROWS
@@ -153,16 +157,55 @@ async def test_a_connection_that_closes_while_lagging_is_removed(world: World) -
         assert (hub.status.subscribers, hub.status.lagging) == (0, 0)
 
 
+class Gate:
+    """Opens databases that read events only when they are let."""
+
+    def __init__(self) -> None:
+        self.is_reading = threading.Event()
+        self.may_read = threading.Event()
+
+    def connect(self, path: str, how: str) -> sqlite3.Connection:
+        gate = self
+
+        class Gated(sqlite3.Connection):
+            def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:  # type: ignore[override]
+                if sql.startswith("SELECT seq, method"):
+                    gate.is_reading.set()
+                    assert gate.may_read.wait(10)
+                return super().execute(sql, *rest)
+
+        return sqlite3.connect(f"file:{path}?{how}", uri=True, isolation_level=None, check_same_thread=False, factory=Gated)
+
+
 async def test_unsubscribing_while_its_chunk_is_read_sends_nothing_more(world: World) -> None:
-    async with running(world.hub()) as hub:
+    gate = Gate()
+    async with running(world.hub(connect=gate.connect)) as hub:
         await publish_many(hub, 400, 2000)
         sink = FakeSink()
         name = await listening(hub, sink, cursor=Cursor("epoch1", 0))
-        await sink.until(lambda: sink.waiting == 1 or bool(sink.frames))
-        hub.unsubscribe(name, sink)
-        taken = len(sink.frames)
-        await publish_many(hub, 10)
-        assert len(sink.frames) == taken
+        assert await to_thread.run_sync(gate.is_reading.wait, 10)
+        assert hub.unsubscribe(name, sink) is True
+        gate.may_read.set()
+        await publish_many(hub, 10)  # waits for its turn after the read
+        assert sink.frames == []
+        assert hub.status.subscribers == 0
+
+
+async def test_a_commit_waits_for_one_read_and_not_for_the_reads_of_all_who_lag(world: World) -> None:
+    gate = Gate()
+    async with running(world.hub(connect=gate.connect)) as hub:
+        await publish_many(hub, 400, 2000)
+        sinks = [FakeSink() for _ in range(20)]
+        for sink in sinks:
+            await listening(hub, sink, cursor=Cursor("epoch1", 0))
+        assert await to_thread.run_sync(gate.is_reading.wait, 10)
+        hub.publish(warning())  # in the queue for the file behind the read that is under way, and before the other nineteen
+        gate.may_read.set()
+        await hub.flush()
+        assert sum(bool(sink.frames) for sink in sinks) <= 2
+        for sink in sinks:
+            await sink.until(lambda sink=sink: bool(sink.frames) and sink.numbers[-1] == 401)  # type: ignore[misc]
+            assert sink.numbers == list(range(1, 402))
 
 
 async def test_catching_up_ends_under_a_steady_stream(world: World) -> None:
@@ -183,8 +226,6 @@ async def test_catching_up_ends_under_a_steady_stream(world: World) -> None:
 
 
 async def test_a_row_that_was_taken_out_of_the_log_is_a_gap_and_not_a_silence(world: World) -> None:
-    import sqlite3
-
     async with running(world.hub()) as hub:
         await publish_many(hub, 10)
     outsider = sqlite3.connect(world.path)

@@ -180,7 +180,7 @@ async def catch_up(play: Play, hub: Hub) -> None:
 
 
 ENDS = st.lists(st.sampled_from(["restart", "kill", "reboot"]), min_size=1, max_size=4)
-PLAYS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+PLAYS = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

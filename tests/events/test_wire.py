@@ -18,7 +18,7 @@ METHODS: tuple[Method, ...] = ("event", "run.finished", "question", "question.re
 
 
 @given(
-    params=st.dictionaries(st.text().filter(lambda key: key not in ("subscription", "cursor")), JSON),
+    params=st.dictionaries(st.text().filter(lambda key: key not in ("subscription", "cursor")), JSON, max_size=4),
     indent=st.sampled_from([None, 0, 2]),
     method=st.sampled_from(METHODS),
     seq=st.integers(1, 2**53),

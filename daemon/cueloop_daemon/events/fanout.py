@@ -147,7 +147,9 @@ class Fanout:
         at = subscriber.cursor
         is_known = at.epoch == self._journal.epoch and at.seq <= self._journal.end
         chunk = await self._journal.read(at.seq, subscriber.wanted) if is_known else None
-        if chunk is None or at.epoch != self._journal.epoch:
+        if subscriber.state is not State.LAGGING:
+            return  # it went while its chunk was read; a thread's result arrives in spite of a cancellation
+        if chunk is None:
             self._tell_gap(subscriber)
         elif subscriber.offer_rows(chunk.rows, chunk.reached) and subscriber.cursor == self._journal.cursor:
             self._go_live(subscriber)

@@ -102,16 +102,16 @@ class Hub:
 
     @property
     def status(self) -> HubStatus:
-        """Counters and health."""
+        """Counters and health. Never raises; nobody subscribes to a hub that does not run."""
         health = self._journal.health
-        subscribers, lagging = self._open.counts()
+        subscribers, lagging = self._fanout.counts() if self._fanout is not None else (0, 0)
         return HubStatus(
             epoch=self._journal.epoch,
             last_seq=self._journal.end,
             bytes=health.bytes,
             subscribers=subscribers,
             lagging=lagging,
-            gaps_sent=self._open.gaps_sent,
+            gaps_sent=self._fanout.gaps_sent if self._fanout is not None else 0,
             reason=health.reason,
             notice=health.notice,
         )

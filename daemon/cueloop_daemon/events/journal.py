@@ -114,8 +114,6 @@ class Journal:
 
     async def read(self, after: int, wanted: Filter) -> Chunk | None:
         """The next rows after `after` and not beyond `end`, for one who lags; None if they cannot be told any more."""
-        if after < self.base:
-            return None
         rows = self._recent.after(after)
         if rows is not None:
             return Chunk(tuple(row for row in rows if wanted.wants(row)), rows[-1].seq if rows else after)
@@ -123,7 +121,7 @@ class Journal:
             return None
         async with self._reader:  # at most one read stands before a commit
             if (log := self._log) is None or after < self.base:
-                return None
+                return None  # the epoch may have changed while we waited; rows of an older one stand below `base`
             return await self._in_lane(lambda: _read(log, after, self.end, wanted))
 
     def set_limit(self, limit: int) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from bench.answering import cpu, ping, resolve
 from bench.big_queue import big_queue
+from bench.fanout import fan_out
 from bench.figure import Figure
 from bench.processes import NotMeasurable
 from bench.starting import cold, warm
-from bench.watching import change_to_event, fan_out, idle
+from bench.watching import change_to_event, idle
 from bench.world import QUICK, Scale, World, new_world
 
 BENCHMARKS: Mapping[str, Callable[[World], Iterator[Figure]]] = {

@@ -1,7 +1,6 @@
 """The floors: programs that do only what cannot be left out. `python -m bench.floors NAME PATH` prints a line when it is ready.
 
 echo     a bare anyio server that sends each line back
-send     accepts connections; a line on the first makes it send that line to all others, one raw send each
 watch    one inotify watch on PATH's folder; tells whoever is connected to PATH.sock of each rename
 """
 
@@ -27,21 +26,6 @@ def echo(path: str) -> None:
         await listener.serve(answer)
 
     anyio.run(serve)
-
-
-def send(path: str) -> None:
-    """The first connection commands, all after it are told. An empty line at the end of the accepting."""
-    listener = _listen(path)
-    print("ready", flush=True)
-    commander = listener.accept()[0]
-    lines = commander.makefile("rb")
-    told: list[socket.socket] = []
-    for _ in range(int(lines.readline())):
-        told.append(listener.accept()[0])
-    commander.sendall(b"\n")
-    for line in lines:
-        for one in told:
-            one.send(line)
 
 
 def watch(folder: str) -> None:
@@ -71,7 +55,7 @@ def _listen(path: str) -> socket.socket:
     return listener
 
 
-FLOORS = {"echo": echo, "send": send, "watch": watch}
+FLOORS = {"echo": echo, "watch": watch}
 
 if __name__ == "__main__":
     FLOORS[sys.argv[1]](sys.argv[2])

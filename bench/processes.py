@@ -26,10 +26,19 @@ def resident_mb(pid: int) -> float:
     return int(_text(f"/proc/{pid}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def wakeups(pid: int) -> int:
-    """How often threads of a process have gone to sleep so far, each of which is followed by one waking up."""
-    lines = (line for task in _tasks(pid) for line in _text(f"{task}/status").splitlines())
-    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+def wakeups(pid: int) -> dict[str, int]:
+    """How often each thread of a process has gone to sleep so far, which is followed by its waking up."""
+    found = {}
+    for task in _tasks(pid):
+        for line in _text(f"{task}/status").splitlines():
+            if line.startswith("voluntary_ctxt_switches"):
+                found[task.name] = int(line.split()[1])
+    return found
+
+
+def more(before: dict[str, int], after: dict[str, int]) -> int:
+    """How many more there are `after`; a thread that began in between counts whole, one that ended not at all."""
+    return sum(count - before.get(thread, 0) for thread, count in after.items())
 
 
 def threads(pid: int) -> int:

@@ -1,17 +1,15 @@
-"""From a changed file to the event, to one subscriber and to a thousand; and what a daemon costs that has nothing to do."""
+"""From a changed file to the event; and what a daemon costs that has nothing to do."""
 
 from __future__ import annotations
 
-import json
 import select
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 from bench.figure import Figure, percentile
 from bench.floor_process import floor_process
-from bench.processes import resident_mb, threads, wakeups
+from bench.processes import more, resident_mb, threads, wakeups
 from bench.wire import WAIT, Wire
 from bench.world import Daemon, World, daemon, queue_text
 
@@ -62,77 +60,6 @@ def _one_change(world: World, wire: Wire, bare: Wire, note: str) -> tuple[float,
     return came[wire] * 1000, came[bare] * 1000
 
 
-def fan_out(world: World) -> Iterator[Figure]:
-    """One event to a thousand subscribers: from the first who has it to the last. Nobody else reads meanwhile."""
-    count = world.scale.subscribers
-    runs, floors, all_the_way = [], [], []
-    path = f"{world.root.parent}/send.sock"
-    with daemon(world) as served, floor_process(world, "send", path), ExitStack() as stack:
-        hearing = [stack.enter_context(_subscribed(served)) for _ in range(count)]
-        commander = stack.enter_context(Wire(path))
-        commander.sock.sendall(b"%d\n" % count)
-        bare = [stack.enter_context(Wire(path)) for _ in range(count)]
-        commander.line()
-        frame = b""
-        for run in range(world.scale.runs + 1):
-            time.sleep(QUIET)
-            began = time.perf_counter()
-            world.replace(world.queue, queue_text(10).replace("Task number 9", f"Task {run}"))
-            spread, at = _first_to_last(hearing)
-            frames = {_without_name(wire.line()) for wire in hearing}
-            if len(frames) != 1:
-                raise RuntimeError(f"the subscribers heard {len(frames)} different things")
-            frame = frames.pop()
-            commander.sock.sendall(frame + b"\n")
-            least, _ = _first_to_last(bare)
-            for wire in bare:
-                wire.line()
-            if run:  # the first one warms up
-                runs.append(spread * 1000)
-                floors.append(least * 1000)
-                all_the_way.append((at - began) * 1000)
-    yield Figure(
-        "fan_out",
-        "ms",
-        tuple(runs),
-        None,
-        tuple(floors),
-        "one raw send to each in a loop",
-        2.0,
-        beside={"subscribers": count, "frame_bytes": len(frame), "change_to_last_ms": percentile(all_the_way, 0.5)},
-    )
-
-
-def _subscribed(served: Daemon) -> Wire:
-    wire = Wire(served.socket)
-    wire.call("events.subscribe", {"kinds": ["queue_snapshot"]})
-    return wire
-
-
-def _without_name(line: bytes) -> bytes:
-    """The same for every subscriber: each has its own name for its subscription."""
-    message = json.loads(line)
-    message["params"]["subscription"] = "s0000"
-    return json.dumps(message, separators=(",", ":")).encode()
-
-
-def _first_to_last(wires: list[Wire]) -> tuple[float, float]:
-    """Seconds from when the first has something to read to when the last has, and when that was. Nothing is read."""
-    _await(wires[0])
-    first = time.perf_counter()
-    _await(wires[-1])
-    last = time.perf_counter()
-    return last - first, last
-
-
-def _await(wire: Wire) -> None:
-    """Return when there is something to read. Not `select`, which ends at descriptor 1023."""
-    poll = select.poll()
-    poll.register(wire.sock, select.POLLIN)
-    if not poll.poll(WAIT * 1000):
-        raise TimeoutError("an event did not come")
-
-
 def idle(world: World) -> Iterator[Figure]:
     """One quiet subscriber, nothing changes."""
     with (
@@ -144,10 +71,10 @@ def idle(world: World) -> Iterator[Figure]:
         time.sleep(SETTLING if world.scale.runs > 1 else 0)
         rates, floors, memory, bare_memory = [], [], [], []
         for _ in range(world.scale.runs):
-            before = wakeups(served.pid), wakeups(bare)
+            ours, least = wakeups(served.pid), wakeups(bare)
             time.sleep(world.scale.idle_seconds)
-            rates.append((wakeups(served.pid) - before[0]) / world.scale.idle_seconds)
-            floors.append((wakeups(bare) - before[1]) / world.scale.idle_seconds)
+            rates.append(more(ours, wakeups(served.pid)) / world.scale.idle_seconds)
+            floors.append(more(least, wakeups(bare)) / world.scale.idle_seconds)
             memory.append(resident_mb(served.pid))
             bare_memory.append(resident_mb(bare))
         beside = _beside(served)

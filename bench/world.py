@@ -29,7 +29,7 @@ class Scale:
     subscribers: int = 1000
     tasks: int = 10_000
     task_bytes: int = 1200
-    idle_seconds: float = 3.0
+    idle_seconds: float = 5.0
 
 
 QUICK = Scale(runs=1, requests=50, changes=3, subscribers=20, tasks=400, task_bytes=800, idle_seconds=0.3)

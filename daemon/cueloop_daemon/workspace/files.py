@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 Signature = tuple[int, ...]
@@ -35,11 +35,13 @@ def sign_link(path: str) -> Signature:
 def _sign(look: Callable[[str], os.stat_result], path: str) -> Signature:
     try:
         st = look(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return MISSING
     except OSError as error:
-        return (-(error.errno or errno.EIO),)
+        return _signature_of(error)
     return (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+
+
+def _signature_of(error: OSError) -> Signature:
+    return MISSING if isinstance(error, FileNotFoundError | NotADirectoryError) else (-(error.errno or errno.EIO),)
 
 
 def is_unsettled(signature: Signature, read_at_ns: int) -> bool:
@@ -58,14 +60,30 @@ class Input:
     """What counts is which entries the folder has."""
 
     def is_unchanged(self) -> bool:
-        """Whether it has this signature now. The same as signing anew, in one step, as every answer begins with it."""
+        """Whether it has this signature now."""
+        return are_unchanged((self,))
+
+
+def are_unchanged(inputs: Iterable[Input]) -> bool:
+    """Whether all have their signatures now. The same as signing each anew, in one function: every answer begins with it."""
+    stat_of, link_stat_of = os.stat, os.lstat
+    for thing in inputs:
+        signature = thing.signature
         try:
-            st = os.lstat(self.path) if self.is_link_itself else os.stat(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            return self.signature == MISSING
+            st = link_stat_of(thing.path) if thing.is_link_itself else stat_of(thing.path)
         except OSError as error:
-            return self.signature == (-(error.errno or errno.EIO),)
-        return (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns) == self.signature
+            if signature != _signature_of(error):
+                return False
+        else:
+            if signature != (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns):
+                return False
+    return True
+
+
+def telling(inputs: Sequence[Input]) -> tuple[Input, ...]:
+    """The inputs that have to be looked at: what would lie in a folder that is itself a missing input can only be missing."""
+    missing = {thing.path for thing in inputs if thing.signature == MISSING}
+    return tuple(thing for thing in inputs if os.path.dirname(thing.path) not in missing)
 
 
 @dataclass(slots=True)

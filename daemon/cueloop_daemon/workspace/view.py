@@ -11,6 +11,7 @@ from cueloop_protocol.roots import Caller
 
 from cueloop_daemon.core.horizon import horizon
 from cueloop_daemon.core.model import ActiveRun, Snapshot
+from cueloop_daemon.workspace.files import Input, are_unchanged, telling
 from cueloop_daemon.workspace.loading import Loaded
 
 DIRTY_SECONDS = 2.0
@@ -71,6 +72,7 @@ class View:
         self.checking_dirt = False
         self._next_revision = next_revision
         self._loaded: Loaded | None = None
+        self._telling: tuple[Input, ...] = ()
         self._snapshot: Snapshot | None = None
         self._answers: dict[object, _Answer] = {}
 
@@ -99,15 +101,13 @@ class View:
             return False
         if loaded.lock is not None:
             return False  # a holder can die without any file changing
-        for thing in loaded.inputs:  # noqa: SIM110  (a generator costs as much as half a stat for each)
-            if not thing.is_unchanged():
-                return False
-        return True
+        return are_unchanged(self._telling)
 
     def swap(self, loaded: Loaded, active_run: ActiveRun | None) -> bool:
         """Take what was read; True when an answer could differ from before."""
         before = self._snapshot
         self._loaded = loaded
+        self._telling = telling(loaded.inputs)
         if before is not None:
             same = snapshot_of(loaded, self.dirt, active_run, before.revision)
             if same == before:

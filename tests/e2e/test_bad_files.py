@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.repository import Repository, session
 from support.wire import Refused, Wire, wait_for
-from support.world import DidNotStart, World, without_privileges
+from support.world import Daemon, DidNotStart, World, without_privileges
 
 READING = [("machine", "config", "resolve"), ("machine", "workspace", "overview"), ("session", "show")]
 
@@ -157,6 +157,21 @@ class TestFolder:
 class TestSession:
     """The session file through the daemon: each state has its decision, nothing is touched, and all else goes on."""
 
+    @pytest.fixture
+    def world(self, shared: tuple[World, Daemon]) -> Iterator[World]:
+        """One for all of them; the session is gone again afterwards."""
+        yield shared[0]
+        path = shared[0].repository.session
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+
+    @pytest.fixture
+    def wire(self, shared: tuple[World, Daemon]) -> Iterator[Wire]:
+        with shared[1].connect() as wire:
+            yield wire
+
     @pytest.mark.parametrize(
         ("data", "state"),
         [
@@ -226,20 +241,21 @@ class TestSession:
         assert stat.S_IFMT(path.lstat().st_mode) == {"folder": stat.S_IFDIR, "fifo": stat.S_IFIFO}.get(kind, stat.S_IFLNK)
         assert elsewhere.read_bytes() == (world.repository.cache / "target").read_bytes() == data
 
-    @pytest.mark.parametrize("closed", ["file", "cache"])
-    def test_no_access_is_unreadable_and_heals_by_itself_a33(self, world: World, closed: str) -> None:
-        world.repository.put(world.repository.session, session())
-        daemon = world.start(before=without_privileges)
-        with daemon.connect() as wire:
-            path = world.repository.session if closed == "file" else world.repository.cache
-            mode = path.stat().st_mode
-            path.chmod(0)
-            found = wire.call("session.get", caller=world.caller)
-            path.chmod(mode)
-            assert found["state"] == "unreadable"
-            assert "ermission" in found["detail"] or "access" in found["detail"]
-            assert wire.call("session.get", caller=world.caller)["state"] == "loaded"
-        assert daemon.stop() == 0
+
+@pytest.mark.parametrize("closed", ["file", "cache"])
+def test_no_access_is_unreadable_and_heals_by_itself_a33(world: World, closed: str) -> None:
+    world.repository.put(world.repository.session, session())
+    daemon = world.start(before=without_privileges)
+    with daemon.connect() as wire:
+        path = world.repository.session if closed == "file" else world.repository.cache
+        mode = path.stat().st_mode
+        path.chmod(0)
+        found = wire.call("session.get", caller=world.caller)
+        path.chmod(mode)
+        assert found["state"] == "unreadable"
+        assert "ermission" in found["detail"] or "access" in found["detail"]
+        assert wire.call("session.get", caller=world.caller)["state"] == "loaded"
+    assert daemon.stop() == 0
 
 
 class TestDegraded:

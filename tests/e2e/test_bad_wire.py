@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,18 @@ from support.wire import Ended, Refused, Wire, wait_for
 from support.world import Daemon, World
 
 MIB = 1024 * 1024
+
+
+@pytest.fixture
+def daemon(shared: tuple[World, Daemon]) -> Daemon:
+    """One daemon for all of them: whatever one connection is told, the others never notice."""
+    return shared[1]
+
+
+@pytest.fixture
+def wire(daemon: Daemon) -> Iterator[Wire]:
+    with daemon.connect() as wire:
+        yield wire
 
 
 def _error(wire: Wire, data: bytes) -> dict[str, Any]:
@@ -252,7 +265,8 @@ class TestCrowds:
             assert wire.call("ping") == {}
         assert daemon.stop() == 0
 
-    def test_a_client_gives_up_at_its_deadline_and_all_goes_on_afterwards_d04_d24(self, world: World, daemon: Daemon) -> None:
+    def test_a_client_gives_up_at_its_deadline_and_all_goes_on_afterwards_d04_d24(self, shared: tuple[World, Daemon]) -> None:
+        world, daemon = shared
         place = Path(daemon.socket).stat().st_ino
         daemon.send(signal.SIGSTOP)
         began = time.monotonic()

@@ -74,7 +74,7 @@ def test_a_linked_worktree_is_a_repository_of_its_own(world: World) -> None:
     for one in (main, tree):
         one.put(one.session, session())
         assert _decides(world, cwd=one.path) == str(one.path)
-    pids = {_status(world, cwd=one.path)["pid"] for one in (main, tree)}
+    pids = {int(str(_status(world, cwd=one.path)["pid"])) for one in (main, tree)}
     assert sorted(pids) == sorted(world.daemons())
     assert len(pids) == 2
 
@@ -181,13 +181,17 @@ def test_the_socket_is_never_wider_than_its_owner_d25(world: World) -> None:
     """With a umask of 0, looked at from the first moment at which it can be seen."""
     modes = set()
     for _ in range(5):
-        daemon = world.start(before=lambda: os.umask(0) and None)
+        daemon = world.start(before=_mask_nothing)
         place = Path(daemon.socket)
         modes |= {stat.S_IMODE(place.stat().st_mode) & 0o177, stat.S_IMODE(place.parent.stat().st_mode) & 0o77}
         for file in (world.repository.ours, *world.repository.ours.iterdir()):
             modes.add(stat.S_IMODE(file.stat().st_mode) & 0o77)
         assert daemon.stop() == 0
     assert modes == {0}
+
+
+def _mask_nothing() -> None:
+    os.umask(0)
 
 
 def test_a_daemon_started_from_a_folder_that_goes_lives_on_d10(world: World) -> None:

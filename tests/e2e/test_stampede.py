@@ -13,6 +13,7 @@ import pytest
 from cueloop_protocol.place import local_lock_path
 from cueloop_protocol.roots import open_root
 from support.repository import session
+from support.stampede import stampede
 from support.wire import wait_for
 from support.world import World
 
@@ -31,11 +32,6 @@ def warm(world: World) -> World:
 
 
 def _stampede(world: World, number: int = MANY) -> int:
-    sys.path.insert(0, str(SCRIPT.parent))
-    try:
-        from stampede import stampede
-    finally:
-        sys.path.remove(str(SCRIPT.parent))
     found = stampede(world, number)
     assert found.wrong == {}
     assert found.right == number

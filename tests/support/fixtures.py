@@ -31,6 +31,21 @@ def daemon(world: World) -> Iterator[Daemon]:
     assert daemon.stderr.read_text() == ""
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[World, Daemon]]:
+    """A world and its daemon for all tests of a module that leave no trace in them."""
+    world = World.make()
+    try:
+        daemon = world.start(at_home=True)
+        yield world, daemon
+        assert daemon.process.poll() is None, f"the daemon died: {daemon.stderr.read_text()}"
+        assert daemon.stop() == 0
+        assert daemon.stderr.read_text() == ""
+    finally:
+        world.close()
+    assert world.daemons() == []
+
+
 @pytest.fixture
 def wire(daemon: Daemon) -> Iterator[Wire]:
     """A connection to the daemon."""

@@ -12,7 +12,8 @@ import pytest
 from cueloop_daemon.core.model import QueueFile, QueueMissing, SessionCorrupt, SessionLoaded, SessionMissing, Unusable
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.workspace import Workspace
-from cueloop_daemon.workspace.loading import FileCache, Loader, QueueCache
+from cueloop_daemon.workspace.files import FileCache
+from cueloop_daemon.workspace.loading import Loader, QueueCache
 from cueloop_daemon.workspace.workspace import BIG_QUEUE, MAX_VIEWS
 from cueloop_protocol.roots import Caller, Root
 from fake_clock import FakeClock

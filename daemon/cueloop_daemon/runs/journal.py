@@ -143,8 +143,12 @@ class RunJournal:
             await self.flush()
             self._again = False
             self._probe(key, "intent")
-        with self._acting():
-            result = await act(intent_codec.validate_json(meant), again)
+        try:
+            with self._acting():
+                result = await act(intent_codec.validate_json(meant), again)
+        except RunCancelled:
+            self._idx += 1  # left in the middle: the scope ends here, and forgets it
+            raise
         self._probe(key, "acted")
         made = codec.dump_json(result)
         self._pending.result(self._idx, made)

@@ -1,0 +1,217 @@
+"""Fakes of what a run reaches: its record in memory, its shim, its folder, files, git and people. Each can be asked what was done.
+
+What survives a daemon (record, shim, files) is an object that several lives share; a life is a journal and a world on top of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import anyio
+from cueloop_daemon.runs.journal import Probe, RunJournal, Unwritable
+from cueloop_daemon.runs.records import Batch, Conversation, Loaded, Out, Over, Record
+from cueloop_daemon.runs.state import STATE, State
+from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, NotStarted, Order, ShimGone, Started
+
+NOW = "2026-11-30T12:00:00.000000000Z"
+RUN = "r-1"
+
+
+class Killed(BaseException):
+    """The daemon dies here: nothing of it goes on."""
+
+
+@dataclass
+class MemoryStore:
+    """A run's record in memory, with the laws of the real one; `loaded()` is what the next life finds."""
+
+    run_id: str = RUN
+    state: bytes = STATE.dump_json(State())
+    scope: int = 0
+    next_order: int = 1
+    records: dict[int, Record] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    out: list[Out] = field(default_factory=list)
+    conversations: list[Conversation] = field(default_factory=list)
+    view: bytes | None = None
+    over: Over | None = None
+    commits: int = 0
+    refusals: int = 0
+    """How many of the next commits the medium refuses."""
+
+    async def commit(self, batch: Batch) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self.refusals:
+            self.refusals -= 1
+            raise Unwritable("the disk is full")
+        assert self.over is None, "nothing is written after the end"
+        self.commits += 1
+        for record in batch.records:
+            assert record.idx not in self.records
+            self.records[record.idx] = record
+        for idx, made in batch.results:
+            assert self.records[idx].result is None
+            self.records[idx] = self.records[idx]._replace(result=made)
+        self.out.extend(batch.out)
+        self.conversations.extend(batch.conversations)
+        self.view = batch.view or self.view
+        if batch.restart is not None:
+            self.told |= {record.key for record in self.records.values() if record.kind == "E"}
+            self.records.clear()
+            self.next_order = batch.restart
+        if batch.checkpoint is not None:
+            self.state, self.next_order = batch.checkpoint.state, batch.checkpoint.next_order
+            self.scope += 1
+            self.records.clear()
+            self.told.clear()
+        self.over = batch.over
+
+    def loaded(self, **changes: Any) -> Loaded:
+        """What a life that begins now finds."""
+        records = [self.records[idx] for idx in sorted(self.records)]
+        assert [record.idx for record in records] == list(range(len(records))), "the record has no holes"
+        given: dict[str, Any] = {
+            "run_id": self.run_id,
+            "state": self.state,
+            "scope": self.scope,
+            "next_order": self.next_order,
+            "records": records,
+            "told": frozenset(self.told),
+            "is_first_life": self.commits == 0,
+            "view": self.view,
+        }
+        return Loaded(**{**given, **changes})
+
+    def journal(self, *, probe: Probe | None = None, **changes: Any) -> RunJournal:
+        """A journal of a new life."""
+        if probe is None:
+            return RunJournal(self, self.loaded(**changes), lambda: NOW, retry=0)
+        return RunJournal(self, self.loaded(**changes), lambda: NOW, probe=probe, retry=0)
+
+
+@dataclass
+class Script:
+    """What a child does: its output, and how it ends. `None` for the end: it runs until it is signalled."""
+
+    out: bytes = b""
+    err: bytes = b""
+    end: Exited | None = Exited(0, None, "self", 0, 0, 0)
+
+
+@dataclass
+class FakeShim:
+    """The shim, which outlives daemons. `play` says what a child does; `started` counts each number once."""
+
+    play: Callable[[Order], Script | NotStarted] = lambda order: Script()
+    held: LockHeld | None = None
+    is_gone: bool = False
+    lock: LockMade | None = None
+    orders: dict[int, Order] = field(default_factory=dict)
+    scripts: dict[int, Script | NotStarted] = field(default_factory=dict)
+    barred: set[int] = field(default_factory=set)
+    ended: dict[int, Exited] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def tell(self) -> None:
+        changed, self.changed = self.changed, anyio.Event()
+        changed.set()
+
+
+class FakeLink:
+    """A daemon's end of the connection to a `FakeShim`."""
+
+    def __init__(self, shim: FakeShim) -> None:
+        self._shim = shim
+
+    async def _call(self, text: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        if self._shim.is_gone:
+            raise ShimGone
+        self._shim.calls.append(text)
+
+    async def lock(self, number: int, label: str, command: str, started_at: str) -> LockMade | LockHeld:
+        await self._call(f"lock {number}")
+        if self._shim.held is not None:
+            return self._shim.held
+        self._shim.lock = self._shim.lock or LockMade(1, number, f"label: {label}\ncommand: {command}\n".encode())
+        return self._shim.lock
+
+    async def unlock(self, number: int) -> None:
+        await self._call(f"unlock {number}")
+        self._shim.lock = None
+
+    async def start(self, order: Order) -> Started | NotStarted:
+        await self._call(f"start {order.number}")
+        known = self._shim.orders.get(order.number)
+        assert known is None or known.token == order.token, "one number names one order"
+        if known is None:
+            self._shim.orders[order.number] = order
+            barred = order.number in self._shim.barred
+            self._shim.scripts[order.number] = NotStarted("barred", 0) if barred else self._shim.play(order)
+            script = self._shim.scripts[order.number]
+            if isinstance(script, Script) and script.end is not None:
+                self._shim.ended[order.number] = script.end
+        script = self._shim.scripts[order.number]
+        return script if isinstance(script, NotStarted) else Started(1000 + order.number, "1")
+
+    async def follow(self, number: int) -> AsyncIterator[Grown | Exited]:
+        await self._call(f"follow {number}")
+        script = self._shim.scripts[number]
+        assert isinstance(script, Script)
+        yield Grown(len(script.out), len(script.err))
+        while number not in self._shim.ended:
+            await self._shim.changed.wait()
+            if self._shim.is_gone:
+                raise ShimGone
+        yield self._shim.ended[number]
+
+    async def signal(self, number: int, grace: float) -> None:
+        await self._call(f"signal {number}")
+        if number not in self._shim.orders:
+            self._shim.barred.add(number)
+        self._shim.ended.setdefault(number, Exited(None, 2, "signal", 0, 0, 0))
+        self._shim.tell()
+
+    async def end_child(self, grace: float) -> None:
+        for number in set(self._shim.orders) - set(self._shim.ended):
+            await self.signal(number, grace)
+
+    async def limits(self, number: int, *, leave_within: float) -> None:
+        await self._call(f"limits {number}")
+
+    async def acknowledge(self, number: int) -> None:
+        await self._call(f"acknowledge {number}")
+
+
+@dataclass
+class FakeFolder:
+    """A run's folder in memory."""
+
+    shim: FakeShim
+    prompts: dict[int, str] = field(default_factory=dict)
+
+    def write_prompt(self, number: int, text: str) -> str:
+        self.prompts.setdefault(number, text)
+        return f"/runs/{RUN}/{number}.prompt"
+
+    def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+        script = self.shim.scripts.get(number)
+        whole = b"" if not isinstance(script, Script) else script.out if stream == "out" else script.err
+        return offset, whole[offset : offset + limit]
+
+
+def later(make: Callable[[], Any]) -> Callable[[], Awaitable[Any]]:
+    """A plain function as one that can be awaited."""
+
+    async def call() -> Any:
+        return make()
+
+    return call
+
+
+def ending(state: Mapping[str, Any]) -> State:
+    """A state of a run that is over."""
+    return State.model_validate({"next": "over", "ending": {"outcome": "completed", "exit_code": 0}, **state})

@@ -113,11 +113,7 @@ class BoundedFiles(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
-        try:
-            line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
-        except Exception:
-            self.handleError(record)
-            return
+        line = (self.format(record) + "\n").encode("utf-8", "backslashreplace")
         try:
             self._write(line)
         except OSError as error:
@@ -243,7 +239,11 @@ def _shown(name: str, value: object) -> object:
         return REDACTED
     if value is None or isinstance(value, bool | int | float):
         return value
-    return redact(_shortened(str(value)))
+    try:
+        text = str(value)
+    except Exception:  # nor here
+        text = f"<{type(value).__name__}>"
+    return redact(_shortened(text))
 
 
 def _shortened(text: str) -> str:

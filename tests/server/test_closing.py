@@ -128,10 +128,17 @@ async def test_the_end_of_the_surrounding_scope_ends_everything() -> None:
         with anyio.fail_after(20):
             async with anyio.create_task_group() as tasks:
                 path = f"{os.path.dirname(running.path)}/e.sock"
-                server = Server(TABLE, World(), clock=FixedClock(), uid=os.getuid(), limits=QUICK)
+                limits = dataclasses.replace(QUICK, unspoken=1, patience=3600)
+                server = Server(TABLE, World(), clock=FixedClock(), uid=os.getuid(), limits=limits)
                 await tasks.start(server.serve, Listener.bind(path))
+                waiting = await anyio.connect_unix(path)
                 async with await anyio.connect_unix(path):
+                    while not server.connections:
+                        await client.send({"jsonrpc": "2.0", "method": "ping"})
                     tasks.cancel_scope.cancel()
+        with pytest.raises(anyio.EndOfStream):
+            await waiting.receive()
+        await waiting.aclose()
         assert not os.path.exists(path)
         assert server.connections == 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import socket
 
 import anyio
 import pytest
@@ -52,6 +51,19 @@ async def test_d17_large_frames_and_a_small_one_after_them(size: int, kind: Kind
             tasks.start_soon(lambda: client.ask("echo", text=text))
             assert (await client.next())["result"] == {"text": text}
         assert (await client.call("ping"))["result"] == {}
+
+
+async def test_d17_a_read_that_is_exactly_full_is_not_the_last() -> None:
+    """A full buffer makes the server look for more at once, and there is none yet."""
+    async with serving() as running, running.client() as client, running.client() as other:
+        whole = encode(
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {"text": "x" * 65_536}}).encode(), LINES
+        )
+        await client.raw(whole[:65_536])
+        for _ in range(5):
+            await other.call("ping")
+        await client.raw(whole[65_536:])
+        assert len((await client.next())["result"]["text"]) == 65_536
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -229,17 +241,6 @@ async def test_a_connection_that_goes_is_cleared_away() -> None:
         assert peer.sink.closed
 
 
-async def test_a_reset_connection_is_cleared_away() -> None:
-    async with serving() as running, running.client() as other:
-        async with running.client() as client:
-            await client.call("farewell", name="x")
-            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
-            await client.ask("big", text="x" * 1000, times=1000)
-        while not running.world.told.count("farewell x"):
-            await other.call("ping")
-        assert running.server.connections == 1
-
-
 async def test_effects_are_performed_in_their_order_and_the_reply_lies_between() -> None:
     async with serving() as running, running.client() as client:
         assert (await client.call("ordered"))["result"] == {}
@@ -339,6 +340,41 @@ async def test_a_client_of_either_framing_gets_its_events_in_it() -> None:
         [sink] = running.world.sinks
         assert sink.offer(sink.frame(b'{"event":1}'))
         assert await client.next() == {"event": 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_broken_in_a_connection_ends_it_alone(kind: Kind, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(dataclasses.replace(QUICK, batch_items="many")) as running, running.client(kind) as client:
+        await client.send([PING])
+        assert await client.ended()
+        assert "connection_failed" in caplog.text
+        async with running.client() as other:
+            assert (await other.call("ping"))["result"] == {}
+            assert running.server.connections == 1
+
+
+async def test_a_farewell_that_fails_keeps_nobody_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as running, running.client() as other:
+        async with running.client() as client:
+            await client.call("ping")
+            running.world.peers[0].farewells.append(lambda: 1 // 0)
+            await client.call("farewell", name="x")
+        while "farewell x" not in running.world.told:
+            await other.call("ping")
+        assert "farewell_failed" in caplog.text
+
+
+async def test_a_peer_that_is_gone_with_a_reset_is_no_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """A close with unread data resets the connection, which the next read here sees as an error instead of an end."""
+    async with serving() as running, running.client() as other:
+        async with running.client() as client:
+            await client.call("farewell", name="x")
+            await client.ask("big", text="x", times=10)
+            while "made" not in running.world.told:
+                await other.call("ping")
+        while "farewell x" not in running.world.told:
+            await other.call("ping")
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 def test_client_helper_tells_when_there_is_another_word() -> None:

@@ -7,8 +7,11 @@ import logging
 import pytest
 from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
 from cueloop_daemon.server.envelope import Message, message
+from cueloop_daemon.server.requests import Entry, Reply
 from cueloop_protocol import codes
+from cueloop_protocol.base import Wire
 from cueloop_protocol.codes import RpcError
+from pydantic import model_validator
 from server.world import TABLE
 
 DISPATCHER = Dispatcher(TABLE)
@@ -70,6 +73,20 @@ def test_an_unknown_method_is_named(method: str) -> None:
     error = DISPATCHER.bind(asked(method))
     assert isinstance(error, RpcError)
     assert error.code == codes.METHOD_NOT_FOUND
+
+
+def test_a_model_that_breaks_is_an_error_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(Wire):
+        @model_validator(mode="before")
+        @classmethod
+        def breaks(cls, value: object) -> object:
+            raise RuntimeError("secret")
+
+    error = Dispatcher({"odd": Entry(Odd, lambda call, params: Reply(b"{}"))}).bind(asked("odd", {"x": 1}))
+    assert isinstance(error, RpcError)
+    assert error.code == codes.INTERNAL_ERROR
+    assert "secret" not in str(error.to_wire())
+    assert "dispatch_failed" in caplog.text
 
 
 def test_a_notification_is_bound_like_a_request() -> None:

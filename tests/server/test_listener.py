@@ -196,9 +196,10 @@ async def test_a_burst_is_accepted_together_and_connections_are_our_own(path: st
 
 
 @pytest.mark.parametrize("number", [errno.ECONNABORTED, errno.EPROTO, errno.EINTR])
-async def test_d24_a_peer_that_went_before_it_was_accepted_is_passed_over(path: str, number: int) -> None:
+@pytest.mark.parametrize("count", [1, 3, 200])
+async def test_d24_a_peer_that_went_before_it_was_accepted_is_passed_over(path: str, number: int, count: int) -> None:
     listener = Listener.bind(path)
-    failures = [OSError(number, "gone")] * 3
+    failures = [OSError(number, "gone")] * count
 
     def accept(sock: socket.socket) -> socket.socket:
         if failures:
@@ -260,3 +261,32 @@ async def test_a_close_ends_a_waiting_accept(path: str) -> None:
         await anyio.lowlevel.checkpoint()
         await anyio.lowlevel.checkpoint()
         listener.close()
+
+
+async def test_retiring_gives_out_who_waits_and_nobody_else_comes(path: str) -> None:
+    listener = Listener.bind(path)
+    peers = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+    for peer in peers:
+        peer.connect(path)
+    waiting = listener.retire()
+    assert len(waiting) == 100
+    assert not reaches(path)
+    assert listener.retire() == []
+    for sock in [*waiting, *peers]:
+        sock.close()
+    listener.close()
+
+
+async def test_a_temporary_name_that_vanishes_in_between_is_an_oserror(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody cleans the folder between bind and rename."""
+    lstat = os.lstat
+
+    def cleaned(name: str) -> os.stat_result:
+        if name.endswith("d.new"):
+            os.unlink(name)
+        return lstat(name)
+
+    monkeypatch.setattr(os, "lstat", cleaned)
+    with pytest.raises(FileNotFoundError, match="removed"):
+        Listener.bind(path)
+    assert os.listdir(os.path.dirname(path)) == []

@@ -62,6 +62,14 @@ def test_an_event_and_its_values(message: object, values: tuple[object, ...], ev
     assert event_of(record(message, *values)) == (event, fields)
 
 
+def test_a_value_that_cannot_be_shown_is_named_by_its_type() -> None:
+    class Shy:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert event_of(record("x value=%s", Shy())) == ("x", {"value": "<Shy>"})
+
+
 def test_a_json_line() -> None:
     line = json.loads(JsonLines().format(record("session_written bytes=%d level=%s", 5, "x")))
     assert line == {

@@ -77,8 +77,8 @@ class Calls(Generic[S]):
         bound = self._dispatcher.bind(message)
         if isinstance(bound, RpcError):
             return _refused(message.id, bound)
-        call = self._call()
         try:
+            call = self._call()
             entry = bound.entry
             if entry.prepare is not None and not (entry.is_fresh is not None and entry.is_fresh(call, bound.params)):
                 return Pending(bound, call, None)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import select
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -16,7 +14,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
-from cueloop_protocol.framing import Decoder, FrameError, encode
+from cueloop_protocol.framing import Decoder, FrameError
 from pydantic import BaseModel
 
 from cueloop_daemon.server.batch import Batch
@@ -24,14 +22,12 @@ from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle, withdra
 from cueloop_daemon.server.dispatch import Dispatcher
 from cueloop_daemon.server.envelope import Invalid, Message, messages, notification, read, refusal
 from cueloop_daemon.server.limits import Limits
+from cueloop_daemon.server.parting import CHUNK, is_gone, part
 from cueloop_daemon.server.requests import Clock, Peer
 from cueloop_daemon.server.writer import Writer
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
-
-CHUNK = 64 * 1024
-"""Bytes of one read. Larger buffers cross malloc's threshold and cost a page mapping for every small message."""
 
 
 @dataclass(slots=True)
@@ -96,7 +92,10 @@ class Connection(Generic[S]):
         self._sock.close()
         self._wake()
         for farewell in self.peer.farewells:
-            farewell()
+            try:
+                farewell()
+            except Exception:
+                log.exception("farewell_failed peer=%d", self.peer.id)
 
     async def _serve(self, spoke: Callable[[], None]) -> None:
         frames = await self._greet()
@@ -109,8 +108,8 @@ class Connection(Generic[S]):
             self._writer.send(refusal(None, self._dismissal))
             with anyio.move_on_after(self._limits.linger):
                 await self.settled()
-                await _part(self._sock)
-        elif not _is_gone(self._sock):
+                await part(self._sock)
+        elif not is_gone(self._sock):
             await self.settled()  # the peer only closed its own half, and still reads
 
     def dismiss(self, error: RpcError) -> None:
@@ -247,31 +246,3 @@ class Connection(Generic[S]):
     def _wake(self) -> None:
         self._one_less.set()
         self._one_less = anyio.Event()
-
-
-async def turn_away(sock: socket.socket, error: RpcError, linger: float) -> None:
-    """Tell `error` to a connection that is not served, and close it."""
-    try:
-        with suppress(OSError):
-            sock.send(encode(refusal(None, error), None))
-        with anyio.move_on_after(linger):
-            await _part(sock)
-    finally:
-        sock.close()
-
-
-async def _part(sock: socket.socket) -> None:
-    """Stop sending, then read without looking until the peer ends: a close with unread input would take the reason from it."""
-    with suppress(OSError):
-        sock.shutdown(socket.SHUT_WR)
-        while True:
-            await anyio.wait_readable(sock)
-            if not sock.recv(CHUNK):
-                return
-
-
-def _is_gone(sock: socket.socket) -> bool:
-    """Whether the peer has closed both halves (or died), and not only said that it will send no more."""
-    poll = select.poll()
-    poll.register(sock, 0)
-    return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))

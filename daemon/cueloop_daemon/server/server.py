@@ -16,11 +16,12 @@ from cueloop_protocol.codes import RpcError
 from cueloop_protocol.notifications import ClosingNotification
 from cueloop_protocol.shapes import ShutdownReason
 
-from cueloop_daemon.server.connection import Connection, Counters, Shell, turn_away
+from cueloop_daemon.server.connection import Connection, Counters, Shell
 from cueloop_daemon.server.dispatch import Dispatcher
 from cueloop_daemon.server.door import Door, Stranger, who
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Accept, Listener, accept_one
+from cueloop_daemon.server.parting import turn_away
 from cueloop_daemon.server.requests import Clock, Table
 
 log = logging.getLogger(__name__)

@@ -26,9 +26,7 @@ def daemon(world: World) -> Iterator[Daemon]:
     """A running daemon. It must still run when the test is over, and leave no traceback behind."""
     daemon = world.start(at_home=True)
     yield daemon
-    assert daemon.process.poll() is None, f"the daemon died: {daemon.stderr.read_text()}"
-    assert daemon.stop() == 0
-    assert daemon.stderr.read_text() == ""
+    _has_left_well(daemon)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +36,7 @@ def shared() -> Iterator[tuple[World, Daemon]]:
     try:
         daemon = world.start(at_home=True)
         yield world, daemon
-        assert daemon.process.poll() is None, f"the daemon died: {daemon.stderr.read_text()}"
-        assert daemon.stop() == 0
-        assert daemon.stderr.read_text() == ""
+        _has_left_well(daemon)
     finally:
         world.close()
     assert world.daemons() == []
@@ -51,3 +47,9 @@ def wire(daemon: Daemon) -> Iterator[Wire]:
     """A connection to the daemon."""
     with daemon.connect() as wire:
         yield wire
+
+
+def _has_left_well(daemon: Daemon) -> None:
+    assert daemon.process.poll() is None, f"the daemon died: {daemon.stderr.read_text()}"
+    code, said = daemon.stop(), daemon.stderr.read_text()
+    assert (code, said) == (0, ""), f"exit {code}: {said}"

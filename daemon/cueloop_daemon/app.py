@@ -186,9 +186,9 @@ class Daemon:
         async with anyio.create_task_group() as serving:
             await serving.start(server.serve, listener)
             self._place.publish(listener.path)
-            # What is alive by now stays; the collector need not look at it again and again.
-            gc.collect()
+            # What is alive by now stays: the collector, at rest until here, need never look at it.
             gc.freeze()
+            gc.enable()
             self._say(ready={"socket": listener.path, "pid": self._setting.pid})
             await self._leaving.wait()
             # First nobody finds us any more, then those who have found us are told.

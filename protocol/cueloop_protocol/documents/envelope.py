@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
 from cueloop_protocol.base import Exactly, Maybe, Wire
@@ -205,7 +205,7 @@ Event = (
 AnyEvent = Annotated[Event, Field(discriminator="kind")]
 """As a field: the kind decides which model reads it."""
 
-EVENT: TypeAdapter[Event] = TypeAdapter(AnyEvent)
+EVENT: TypeAdapter[Event] = TypeAdapter(AnyEvent, config=ConfigDict(defer_build=True))
 """Reads any event: `EVENT.validate_python(…)`."""
 
 

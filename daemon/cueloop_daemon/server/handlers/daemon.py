@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from cueloop_protocol import codes
 from cueloop_protocol.documents.resolve import DocumentPaths
-from cueloop_protocol.openrpc import openrpc_document
 from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
 from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
 from cueloop_protocol.roots import shown
@@ -154,4 +153,6 @@ def discover(call: Call[Services], params: NoParams) -> Reply:
 
 @cache
 def _openrpc(version: str) -> bytes:
+    from cueloop_protocol.openrpc import openrpc_document  # few ask, so no start waits for it
+
     return to_json(openrpc_document(version))

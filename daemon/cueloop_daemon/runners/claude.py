@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from cueloop_daemon.runners.calling import OneVersion, stdin_of
 from cueloop_daemon.runners.facts import CLAUDE
 from cueloop_daemon.runners.ids import own_uuid
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 _PERMISSION = {"accept_edits": "acceptEdits", "bypass_permissions": "bypassPermissions"}
 _API_ERROR = re.compile(r"API Error: (\d{3})\b")
@@ -102,7 +103,7 @@ class ClaudeReader(StreamReader):
         found = _API_ERROR.match(text)
         status = doc.number("api_error_status") or (int(found[1]) if found else None)
         kind = self._trouble or doc.text("terminal_reason")
-        self.failed(
+        shown = self.failed(
             Fault(
                 text,
                 status=status,
@@ -111,7 +112,7 @@ class ClaudeReader(StreamReader):
                 is_login=kind == "authentication_failed",
             )
         )
-        return []
+        return [] if self._trouble else shown  # an assistant line has said it already
 
     def _limit(self, info: Doc) -> list[str]:
         at = info.number("resetsAt")

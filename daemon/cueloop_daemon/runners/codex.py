@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from cueloop_daemon.runners.calling import OneVersion, stdin_of
 from cueloop_daemon.runners.facts import CODEX
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 _STATUS = re.compile(r"(?:status|http error)[: ]+(\d{3})\b", re.IGNORECASE)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from cueloop_daemon.runners.calling import OneVersion
 from cueloop_daemon.runners.facts import CURSOR
 from cueloop_daemon.runners.ids import own_uuid
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 PROGRAM = str(Path(__file__).with_name("cursor_sdk.mjs"))
 _SILENT = frozenset({"system", "user", "thinking", "status", "task", "usage", "request"})

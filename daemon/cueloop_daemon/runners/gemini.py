@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from cueloop_daemon.runners.calling import OneVersion, stdin_of
 from cueloop_daemon.runners.facts import GEMINI
 from cueloop_daemon.runners.ids import own_id
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 _APPROVAL = {"yolo": ("--approval-mode", "yolo"), "auto_edits": ("--approval-mode", "auto_edit")}
 _BUSY = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "RetryableQuotaError", "RateLimitError", "ServerError")

@@ -15,6 +15,22 @@ _EXEC = {
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """A failure that a stream reported in its own fields."""
+
+    text: str = ""
+    status: int | None = None
+    """The HTTP status of the model's API."""
+    kind: str = ""
+    """The CLI's or API's own name for it."""
+    retryable: bool = False
+    is_login: bool = False
+
+
+_NO_FAULT = Fault()
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything that the verdict depends on. Texts are of standard error and of the stream's error fields, never a model's."""
 
@@ -25,11 +41,7 @@ class Evidence:
     """Ended by us after its last word: the stream alone counts."""
     stderr: str
     tail: str
-    said: str
-    kind: str
-    status: int | None
-    retryable: bool
-    is_login: bool
+    fault: Fault | None
     until: str | None
     has_failed: bool
     has_succeeded: bool
@@ -59,25 +71,26 @@ def judge(seen: Evidence, resumed: Conversation | None) -> Verdict:
 
 
 def _gone(seen: Evidence, resumed: Conversation) -> str | None:
-    facts = seen.facts
+    facts, fault = seen.facts, seen.fault or _NO_FAULT
     if facts.strays and seen.reported is not None and seen.reported != resumed.id:
         return f"{facts.id} answered in another session ({seen.reported}) than the one that was asked for ({resumed.id})."
     if seen.has_succeeded or seen.has_worked or seen.signal is not None:
         return None
-    found = facts.gone.search(seen.kind) or facts.gone.search(seen.said) or facts.gone.search(seen.stderr)
+    found = facts.gone.search(fault.kind) or facts.gone.search(fault.text) or facts.gone.search(seen.stderr)
     return f"{facts.id} no longer has the session {resumed.id}: {_line_of(found.string, found.start())}" if found else None
 
 
 def _wants_login(seen: Evidence) -> bool:
-    facts = seen.facts
-    if seen.is_login or seen.status == 401 or seen.exit_code in facts.login_exits:
+    facts, fault = seen.facts, seen.fault or _NO_FAULT
+    if fault.is_login or fault.status == 401 or seen.exit_code in facts.login_exits:
         return True
-    return not seen.has_worked and any(facts.wants_login.search(text) for text in (seen.kind, seen.said, seen.stderr))
+    return not seen.has_worked and any(facts.wants_login.search(text) for text in (fault.kind, fault.text, seen.stderr))
 
 
 def _failed(seen: Evidence, reason: str) -> Failed:
-    is_limit = seen.status == 429 or any(LIMIT.search(text) for text in (seen.kind.replace("_", " "), seen.said, seen.tail))
-    passing = seen.retryable or seen.status in PASSING or seen.exit_code in seen.facts.retry_exits
+    fault = seen.fault or _NO_FAULT
+    is_limit = fault.status == 429 or any(LIMIT.search(text) for text in (fault.kind.replace("_", " "), fault.text, seen.tail))
+    passing = fault.retryable or fault.status in PASSING or seen.exit_code in seen.facts.retry_exits
     return Failed(
         reason=reason if reason.endswith((".", "!", "?")) else f"{reason}.",
         tail=seen.tail,
@@ -91,12 +104,15 @@ def _failed(seen: Evidence, reason: str) -> Failed:
 
 def _reason(seen: Evidence) -> str:
     name, code = seen.facts.id, seen.exit_code
-    if seen.said or seen.has_failed:
+    if seen.fault is not None or seen.has_failed:
+        fault = seen.fault or _NO_FAULT
         status = "" if code in (0, None) else f" (exit code {code})"
-        return f"{name} reported a failure{status}: {seen.said or seen.kind or 'it gave no reason'}"
+        return f"{name} reported a failure{status}: {fault.text or fault.kind or 'it gave no reason'}"
     if seen.complaint is not None:
         return seen.complaint
-    meaning = seen.facts.exits.get(code, _EXEC.get(code, "")) if code is not None else ""
+    if code is None:
+        return f"{name} ended, and nobody saw how"
+    meaning = seen.facts.exits.get(code, _EXEC.get(code, ""))
     if code == 0:
         return f"{name} ended with exit code 0 but without a result"
     last = f": {_line_of(seen.tail, len(seen.tail))}" if seen.tail else ""

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 from cueloop_daemon.runners.calling import BaseRunner, argument_of, version_of
 from cueloop_daemon.runners.facts import KIMI, KIMI_PYTHON
-from cueloop_daemon.runners.ids import own_id
+from cueloop_daemon.runners.ids import is_ours, is_uuid, own_id
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 _PRINTED = re.compile(
     r"(?:session(?: id)?\s*[:=]\s*|(?:--session|--resume|-r|-S)[ =])[\"'`]?([^\s\"'`,;]+?)[\"'`.]*(?:\s|$)", re.IGNORECASE
@@ -106,8 +107,11 @@ class KimiReader(StreamReader):
     def on_stderr(self, text: str) -> None:
         """The id may be printed here alone."""
         self._is_retired = self._is_retired or _RETIRED in text
-        if not self._has_failed and (found := _PRINTED.search(text)) and not self.facts.gone.search(text):
-            self.saw_id(found[1])
+        if self._has_failed or self.facts.gone.search(text):
+            return
+        for found in _PRINTED.findall(text):
+            if not self._is_python or is_uuid(found) or is_ours(found):
+                self.saw_id(found)
 
     def _assistant(self, doc: Doc) -> list[str]:
         texts: list[str] = []

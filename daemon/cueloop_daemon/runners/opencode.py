@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from cueloop_daemon.runners.calling import OneVersion
 from cueloop_daemon.runners.facts import OPENCODE
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 _MESSAGE = "Do what the attached file says."
 _GOES_ON = frozenset({"tool-calls", "tool_calls"})
@@ -75,7 +76,9 @@ class OpencodeReader(StreamReader):
 
     def complaint(self) -> str | None:
         """See `StreamReader`."""
-        return "opencode ended without an answer; it does so when it was refused a permission." if self._has_succeeded else None
+        if not self._has_succeeded or self.final_text:
+            return None
+        return "opencode ended without an answer; it does so when it was refused a permission."
 
     def _finished(self, reason: str) -> list[str]:
         if reason in _GOES_ON:

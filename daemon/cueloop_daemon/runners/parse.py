@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from cueloop_daemon.runners.lines import Line
 
-_MEMBER = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}])')
+_TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_MEMBER = re.compile(rf'\s*({_TEXT})\s*:\s*({_TEXT}|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}}])')
 
 
 class Doc:
@@ -87,7 +88,7 @@ def _leading(head: bytes) -> Doc | None:
     at = 1
     while member := _MEMBER.match(text, at):
         try:
-            found[json.loads(f'"{member[1]}"')] = json.loads(member[2])
+            found[json.loads(member[1])] = json.loads(member[2])
         except ValueError:
             break
         at = member.end()

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from cueloop_daemon.runners.calling import BaseRunner, argument_of, version_of
 from cueloop_daemon.runners.facts import PI
 from cueloop_daemon.runners.ids import own_id
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 
 _STATUS = re.compile(r"\s*(?:HTTP |Error: )?(\d{3})\b")
 _SILENT = ("agent_", "turn_", "message_", "tool_execution_", "auto_", "compaction_", "queue_", "session_", "extension_")
@@ -120,6 +121,10 @@ class PiReader(StreamReader):
             case kind if kind.startswith(_SILENT):
                 return []
         return None
+
+    def is_success(self) -> bool:
+        """The agent has ended, and did something."""
+        return self._has_succeeded and self._has_worked
 
     def _message(self, message: Doc) -> list[str]:
         if message.text("role") != "assistant":

@@ -16,9 +16,10 @@ from cueloop_daemon.core.rules import RuleError
 from cueloop_daemon.runners.calling import OneVersion, stdin_of
 from cueloop_daemon.runners.facts import Facts
 from cueloop_daemon.runners.ids import is_token
+from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
-from cueloop_daemon.runners.reader import Fault, StreamReader
+from cueloop_daemon.runners.reader import StreamReader
 from cueloop_daemon.store.jsonc import JsoncError, read_strict_json
 from cueloop_daemon.store.plugins import MANIFEST, find_plugins
 

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cueloop_daemon.runners.facts import Facts
-from cueloop_daemon.runners.judging import Evidence, judge
+from cueloop_daemon.runners.judging import Evidence, Fault, judge
 from cueloop_daemon.runners.lines import Line, LineSplitter
 from cueloop_daemon.runners.model import Conversation, Piece, Verdict
 from cueloop_daemon.runners.parse import Doc, event_of
-from cueloop_daemon.runners.text import PIECE, Ends, Growing, clean, shorten
+from cueloop_daemon.runners.text import PIECE, Ends, Growing, clean, pieces, shorten
 
 _EVENT = re.compile(rb"(?:^|\n)\s*(?:\xef\xbb\xbf)?\s*\{")
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A failure that a stream reported in its own fields."""
-
-    text: str
-    status: int | None = None
-    """The HTTP status of the model's API."""
-    kind: str = ""
-    """The CLI's or API's own name for it."""
-    retryable: bool = False
-    is_login: bool = False
 
 
 class StreamReader:
@@ -77,12 +64,12 @@ class StreamReader:
             texts += self._lines(self._out.feed(data[last:]))
         else:
             texts += self._lines(self._out.feed(data))
-        return _pieces(texts)
+        return [Piece(text) for text in pieces(texts)]
 
     def feed_err(self, data: bytes) -> list[Piece]:
         """Standard error, cut anywhere."""
         self._stderr.add(data)
-        return _pieces(self._err_lines(self._err.feed(data)))
+        return [Piece(text) for text in pieces(self._err_lines(self._err.feed(data)))]
 
     def end(self) -> list[Piece]:
         """Both streams have ended. Idempotent; `verdict` does it too."""
@@ -95,7 +82,7 @@ class StreamReader:
             texts += self._lines([line])
         if (line := self._err.end()) is not None:
             texts += self._err_lines([line])
-        return _pieces(texts)
+        return [Piece(text) for text in pieces(texts)]
 
     def verdict(
         self,
@@ -115,11 +102,7 @@ class StreamReader:
             lingered=lingered and self.last_word_seen,
             stderr=self._stderr.text,
             tail=self._stderr.tail(2000),
-            said=self._fault.text if self._fault else "",
-            kind=self._fault.kind if self._fault else "",
-            status=self._fault.status if self._fault else None,
-            retryable=bool(self._fault and self._fault.retryable),
-            is_login=bool(self._fault and self._fault.is_login),
+            fault=self._fault,
             until=self._until,
             has_failed=self._has_failed,
             has_succeeded=self.is_success(),
@@ -261,9 +244,3 @@ def _shown(line: Line) -> str:
     if line.left_out:
         text += f"\n[{line.left_out} bytes left out]\n{line.tail.decode('utf-8', 'replace')}"
     return shorten(text, PIECE) + end
-
-
-def _pieces(texts: list[str]) -> list[Piece]:
-    """Small texts joined, large ones cut, so that each piece fits an event."""
-    whole = "".join(texts)
-    return [Piece(whole[at : at + PIECE]) for at in range(0, len(whole), PIECE)]

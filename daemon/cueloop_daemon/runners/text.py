@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 PIECE = 256 * 1024
 """Characters of one piece: four times that, escaped, still fit an event (contract section 7)."""
 KEPT = 256 * 1024
@@ -10,9 +13,12 @@ ENDS = 64 * 1024
 """Bytes kept of the beginning, and of the end, of standard error."""
 
 
+_UNFIT = re.compile("[\0\ud800-\udfff]")
+
+
 def clean(text: str) -> str:
     """Without NUL and lone surrogates, which become U+FFFD."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\0", "�")
+    return text if text.isascii() and "\0" not in text else _UNFIT.sub("�", text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -21,6 +27,12 @@ def shorten(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[len(text) - half :]}"
+
+
+def pieces(texts: Iterable[str]) -> list[str]:
+    """Small texts joined, large ones cut, so that each fits an event."""
+    whole = "".join(texts)
+    return [whole[at : at + PIECE] for at in range(0, len(whole), PIECE)]
 
 
 class Growing:

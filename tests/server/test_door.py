@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
-from cueloop_daemon.server.door import Door, Guest, Stranger, who
+from cueloop_daemon.server.door import Door, Guest, Stranger, Wait, who
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import accept_one
 from cueloop_protocol import codes
@@ -57,7 +57,7 @@ def test_bookkeeping_of_the_silent() -> None:
     assert door.to_dismiss(0) is None
     door.enter("a", 10.0)
     door.enter("b", 10.25)
-    assert door.to_dismiss(10.25) == 0.25
+    assert door.to_dismiss(10.25) == Wait(0.25)
     assert door.to_dismiss(10.5) == "a"
     door.spoke("a")
     door.spoke("a")

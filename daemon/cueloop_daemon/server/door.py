@@ -30,6 +30,13 @@ class Guest:
     pid: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Ask again after so many seconds, or when somebody has spoken or left."""
+
+    seconds: float
+
+
 def who(sock: socket.socket, uid: int, uid_of: Callable[[socket.socket], int] = peer_uid) -> Guest | Stranger:
     """Who is at the other end, by the kernel's word. Only `uid` may come in, root neither."""
     try:
@@ -86,10 +93,10 @@ class Door(Generic[C]):
             return None
         return codes.limit_exceeded(f"The daemon has {self._limits.connections} connections, which is its limit.")
 
-    def to_dismiss(self, now: float) -> C | float | None:
-        """Before one more comes in: the silent one that has to go for it, or seconds to wait before asking again, or None."""
+    def to_dismiss(self, now: float) -> C | Wait | None:
+        """Before one more comes in: the silent one that has to go for it, or None if there is room."""
         if len(self._silent) < self._limits.unspoken:
             return None
         oldest, since = next(iter(self._silent.items()))
         left = since + self._limits.patience - now
-        return left if left > 0 else oldest
+        return Wait(left) if left > 0 else oldest

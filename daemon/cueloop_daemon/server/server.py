@@ -18,7 +18,7 @@ from cueloop_protocol.shapes import ShutdownReason
 
 from cueloop_daemon.server.connection import Connection, Counters, Shell
 from cueloop_daemon.server.dispatch import Dispatcher
-from cueloop_daemon.server.door import Door, Stranger, who
+from cueloop_daemon.server.door import Door, Stranger, Wait, who
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Accept, Listener, accept_one
 from cueloop_daemon.server.parting import turn_away
@@ -164,8 +164,8 @@ class Server(Generic[S]):
     async def _make_room(self) -> None:
         """Return when there may be one more that has not spoken. The oldest go for it, after their patience."""
         while (found := self._door.to_dismiss(anyio.current_time())) is not None:
-            if isinstance(found, float):
-                with anyio.move_on_after(found):
+            if isinstance(found, Wait):
+                with anyio.move_on_after(found.seconds):
                     await self._changed.wait()
             else:
                 self._spoke(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cueloop_protocol.documents.blocking import BlockingState
+from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.session import Session
 from cueloop_protocol.documents.summary import Outcome
@@ -31,6 +32,8 @@ class TaskState(Value):
     phase: int
     session: Session
     """As it was written last; `last_updated_at` is set by each write."""
+    is_resumed: bool = False
+    """Taken up from a session; its first phase looks whether its inputs are still there."""
     base_commit: str | None = None
     """The commit that keeps the tree as the task found it."""
     base_head: str | None = None
@@ -76,6 +79,8 @@ class State(Value):
     max_tasks: int = 0
     """0: no limit."""
     include_draft: bool = False
+    decision: Decision | None = None
+    """The one taken before the lock; the one under the lock is checked against it."""
     measure: str | None = None
     """The tree, as the last finished task of this loop left it, that counts as clean."""
     wait_until: str | None = None

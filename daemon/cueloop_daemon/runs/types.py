@@ -15,11 +15,12 @@ from cueloop_protocol.documents.envelope import Event
 from cueloop_protocol.documents.queue import Task
 from cueloop_protocol.documents.session import Session
 from cueloop_protocol.params import RunStartParams
-from cueloop_protocol.roots import Caller
+from cueloop_protocol.roots import Caller, Root
 from cueloop_protocol.shapes import Question
 from pydantic import TypeAdapter
 
 from cueloop_daemon.core.model import Snapshot, TaskRow
+from cueloop_daemon.runners.plugin import PluginFacts
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741  (an intent)
@@ -192,6 +193,10 @@ class Link(Protocol):
         """INT, TERM, KILL to the whole group; returns when it is empty. One that was not started yet never will be."""
         ...
 
+    async def end_child(self, grace: float) -> None:
+        """End whatever child there is, like `signal`; returns when there is none."""
+        ...
+
     async def limits(self, number: int, *, leave_within: float) -> None:
         """The child has said its last word: it must be gone within these seconds."""
         ...
@@ -206,6 +211,10 @@ class RunFolder(Protocol):
 
     def write_prompt(self, number: int, text: str) -> str:
         """Keep a prompt as a file, 0600; its path for a child's standard input. One that exists stays as it is."""
+        ...
+
+    def write_stdin(self, number: int, data: bytes) -> str:
+        """Keep what the child reads on its standard input, 0600; its path. One that exists stays as it is."""
         ...
 
     def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
@@ -264,8 +273,11 @@ class SessionWriter(Protocol):
         """The session as it stands now; `last_updated_at` is set here."""
         ...
 
-    async def clear(self, why: str) -> SessionWrite | None:
-        """Move it to the history; None if there was none. A foreign one stays and is told."""
+    async def clear(self, why: str, etag: str | None = None) -> SessionWrite | None:
+        """Move it to the history; None if there was none. A foreign one stays and is told.
+
+        `etag` is what it is expected to be, where another run wrote it.
+        """
         ...
 
 
@@ -447,7 +459,29 @@ class World(Protocol):
     @property
     def stop_marker(self) -> StopMarker: ...
     @property
-    def config(self) -> Config: ...
+    def config(self) -> Config:
+        """As it was when the run started, the profile applied."""
+        ...
+
+    @property
+    def plugins(self) -> Mapping[str, PluginFacts]: ...
+    @property
+    def root(self) -> Root: ...
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """How long an agent may say nothing; None: for ever."""
+        ...
+
+    @property
+    def wall_seconds(self) -> float | None:
+        """How long an invocation may take; None: for ever."""
+        ...
+
+    @property
+    def question_minutes(self) -> int:
+        """How long a question stands."""
+        ...
 
     def now(self) -> datetime:
         """The wall clock; only within `note`, `act` or beside the program."""

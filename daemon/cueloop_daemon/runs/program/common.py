@@ -1,0 +1,95 @@
+"""What several scopes need: stamps, events, codecs, the run's words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
+
+from cueloop_protocol.documents.blocking import BlockingState
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.envelope import BlockedStateChanged, Phase, ResumeDecision, Warned
+from cueloop_protocol.documents.error import ErrorDocument
+from pydantic import TypeAdapter
+
+from cueloop_daemon.core.runs import ends
+from cueloop_daemon.core.stamps import format_stamp
+from cueloop_daemon.runs.state import Ending, State
+from cueloop_daemon.runs.types import Journal, World
+
+T = TypeVar("T")
+
+TEXT: TypeAdapter[str] = TypeAdapter(str)
+MAYBE_TEXT: TypeAdapter[str | None] = TypeAdapter(str | None)
+NUMBER: TypeAdapter[int] = TypeAdapter(int)
+FLAG: TypeAdapter[bool] = TypeAdapter(bool)
+NOTHING: TypeAdapter[None] = TypeAdapter(None)
+
+WORDS: dict[int, Phase] = {1: "plan", 2: "implement", 3: "review"}
+"""The app's words for the phases; a single phase is `implement`."""
+
+
+def mode_of(world: World) -> Literal["one", "loop"]:
+    """`run resume` is a loop."""
+    return "one" if world.run.params.mode == "one" else "loop"
+
+
+def stamp(world: World) -> str:
+    """The present moment as events and files have it. Only where `World.now` may be asked."""
+    return format_stamp(world.now())
+
+
+async def moment(journal: Journal, world: World, key: str) -> str:
+    """The present moment, the same in each life."""
+    return await journal.note(key, later(lambda: stamp(world)), TEXT)
+
+
+def later(make: Callable[[], T]) -> Callable[[], Awaitable[T]]:
+    """A plain function as the asynchronous one that a journal takes."""
+
+    async def call() -> T:
+        return make()
+
+    return call
+
+
+async def warn(
+    journal: Journal, world: World, key: str, message: str, *, task_id: str | None = None, exit_code: int | None = None
+) -> None:
+    """Say a `warning`, once in all lives."""
+    at = await moment(journal, world, f"{key}/at")
+    await journal.emit(key, Warned(timestamp=at, run_mode=mode_of(world), task_id=task_id, exit_code=exit_code, message=message))
+
+
+async def decided(journal: Journal, world: World, key: str, decision: Decision) -> None:
+    """Say a `resume_decision`."""
+    at = await moment(journal, world, f"{key}/at")
+    await journal.emit(
+        key,
+        ResumeDecision(
+            timestamp=at, run_mode=mode_of(world), task_id=decision.task_id, message=decision.message, payload=decision
+        ),
+    )
+
+
+async def blocked(journal: Journal, world: World, key: str, state: BlockingState) -> None:
+    """Say a `blocked_state_changed`."""
+    at = await moment(journal, world, f"{key}/at")
+    await journal.emit(
+        key,
+        BlockedStateChanged(timestamp=at, run_mode=mode_of(world), task_id=state.task_id, message=state.message, payload=state),
+    )
+
+
+def ended(state: State, ending: Ending) -> State:
+    """The state that closes the run with this ending."""
+    return state.model_copy(update={"next": "close", "ending": ending})
+
+
+def failed(state: State, error: ErrorDocument) -> State:
+    """The run ends as failed."""
+    return ended(state, Ending(outcome="failed", exit_code=1, error=error))
+
+
+def failed_with(state: State, code: str, message: str, detail: str | None = None) -> State:
+    """The run ends as failed, for this reason."""
+    return failed(state, ends.error(code, message, detail))

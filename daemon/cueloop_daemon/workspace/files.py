@@ -17,6 +17,7 @@ Signature = tuple[int, ...]
 """(device, inode, size, mtime_ns, ctime_ns); empty when there is no such file; (-errno,) when it cannot be looked at."""
 
 MISSING: Signature = ()
+_IS_MISSING = (FileNotFoundError, NotADirectoryError)
 TICK_NS = 20_000_000
 READ_LIMIT = 256 * 1024 * 1024
 """No file that we read is larger than this many bytes; a larger one is refused unread."""
@@ -41,7 +42,7 @@ def _sign(look: Callable[[str], os.stat_result], path: str) -> Signature:
 
 
 def _signature_of(error: OSError) -> Signature:
-    return MISSING if isinstance(error, FileNotFoundError | NotADirectoryError) else (-(error.errno or errno.EIO),)
+    return MISSING if isinstance(error, _IS_MISSING) else (-(error.errno or errno.EIO),)
 
 
 def is_unsettled(signature: Signature, read_at_ns: int) -> bool:
@@ -71,6 +72,9 @@ def are_unchanged(inputs: Iterable[Input]) -> bool:
         signature = thing.signature
         try:
             st = link_stat_of(thing.path) if thing.is_link_itself else stat_of(thing.path)
+        except _IS_MISSING:
+            if signature:
+                return False
         except OSError as error:
             if signature != _signature_of(error):
                 return False

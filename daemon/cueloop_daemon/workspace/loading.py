@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.roots import Caller, Root, expand
@@ -68,21 +68,33 @@ def unusable_file(error: OSError, shown: str, what: str) -> Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A queue or done file as a worker process read it: `body` is for `unpack_queue`, None where nothing could be read."""
+    """A queue or done file as a worker process read it.
+
+    `content` is the digest of its bytes; None where nothing could be read. `body` is for `unpack_queue`; None also where the
+    bytes are those that the asker knows.
+    """
 
     signature: Signature
     read_at_ns: int
+    content: bytes | None
     body: bytes | None
 
 
-def pack_file(io: str, shown: str) -> Packed:
-    """Read and parse a big queue file. Runs in a worker process; what it cannot read is left to the reading in this one."""
+def pack_file(io: str, shown: str, known: bytes | None) -> Packed:
+    """Read a big queue file and, unless its content is `known`, parse it. Runs in a worker process.
+
+    A file that was just written is read twice, as its stat may not tell a second write; the second time costs no parsing. What
+    cannot be read is left to the reading in the asker's process.
+    """
     read_at = time.time_ns()
     try:
         data, signature = read_regular(io)
     except OSError:
-        return Packed((), read_at, None)
-    return Packed(signature, read_at, None if data is None else pack_queue(data, shown))
+        return Packed((), read_at, None, None)
+    if data is None:
+        return Packed(signature, read_at, None, None)
+    content = hashlib.sha256(data).digest()
+    return Packed(signature, read_at, content, None if content == known else pack_queue(data, shown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,8 @@ class _KeptQueue:
     state: QueueState
     digest: str
     """Equal as long as the tasks are; what the watch compares."""
+    content: bytes | None = None
+    """Of the file's bytes, where a worker process read them."""
 
 
 def _digest(state: QueueState) -> str:
@@ -120,10 +134,20 @@ class QueueCache:
         """Take what was read at this wall time (nanoseconds)."""
         self._kept[place.io] = _KeptQueue(signature, is_unsettled(signature, read_at_ns), state, _digest(state))
 
+    def content(self, place: QueuePlace) -> bytes | None:
+        """The digest of the file's bytes as a worker process read them last; None where it was not the last to read."""
+        kept = self._kept.get(place.io)
+        return None if kept is None else kept.content
+
     def keep_packed(self, place: QueuePlace, packed: Packed) -> None:
         """Take what a worker process read, if it could."""
+        kept = self._kept.get(place.io)
+        unsettled = is_unsettled(packed.signature, packed.read_at_ns)
         if packed.body is not None:
-            self.keep(place, packed.signature, packed.read_at_ns, unpack_queue(packed.body))
+            state = unpack_queue(packed.body)
+            self._kept[place.io] = _KeptQueue(packed.signature, unsettled, state, _digest(state), packed.content)
+        elif packed.content is not None and kept is not None and kept.content == packed.content:
+            self._kept[place.io] = replace(kept, signature=packed.signature, unsettled=unsettled)
 
     def signature(self, place: QueuePlace) -> Signature:
         """Of the version that was read last."""

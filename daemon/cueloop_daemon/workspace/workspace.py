@@ -128,7 +128,7 @@ class Workspace:
         return big or self._loader.load(caller)
 
     async def _parse_elsewhere(self, place: QueuePlace) -> None:
-        packed = await anyio.to_process.run_sync(pack_file, place.io, place.shown, cancellable=True)
+        packed = await anyio.to_process.run_sync(pack_file, place.io, place.shown, self._queues.content(place), cancellable=True)
         await anyio.to_thread.run_sync(self._unpack, place, packed, limiter=self._threads)
 
     def _unpack(self, place: QueuePlace, packed: Packed) -> None:

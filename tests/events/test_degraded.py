@@ -14,7 +14,8 @@ import anyio
 import pytest
 from cueloop_daemon.events import Announced, Filter, Hub
 from cueloop_daemon.events.journal import MEMORY_BYTES, PAUSES, RETURN_AFTER
-from cueloop_daemon.events.sqlite import VERSION, connect
+from cueloop_daemon.events.sqlite import VERSION
+from cueloop_daemon.store.sqlite import connect
 from cueloop_protocol.cursor import Cursor
 from events.hubs import FakeSink, World, contents, listening, running, warning
 

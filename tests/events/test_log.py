@@ -11,7 +11,7 @@ import pytest
 from cueloop_daemon.events.log import CHUNK_BYTES, CHUNK_ROWS, EventLog
 from cueloop_daemon.events.model import Announced, Filter, Group, Row
 from cueloop_daemon.events.opening import open_log
-from cueloop_daemon.events.sqlite import WRITING, LogDamaged, connect
+from cueloop_daemon.store.sqlite import WRITING, DbDamaged, connect
 from events.hubs import EVERYTHING, World
 
 KIB = 1024
@@ -56,7 +56,7 @@ def test_rows_come_back_as_they_went_in(log: EventLog) -> None:
 def test_a_group_is_kept_whole_or_not_at_all(log: EventLog) -> None:
     log.append(group(1, 2))
     broken = Row(4, "event", None, None, None, None)  # type: ignore[arg-type]  # the database refuses it
-    with pytest.raises(LogDamaged):
+    with pytest.raises(DbDamaged):
         log.append(Group((row(3), broken), (Announced("a", b"state"),), 99))
     assert log.last_seq == 2
     assert everything_after(log, 0) == [row(1), row(2)]
@@ -125,9 +125,9 @@ def test_a_row_that_somebody_else_wrote_is_never_sent(log: EventLog, world: Worl
     outsider.close()
     again = open_log(world.place)
     try:
-        with pytest.raises(LogDamaged):
+        with pytest.raises(DbDamaged):
             again.read(0, 1, EVERYTHING)
-        with pytest.raises(LogDamaged):
+        with pytest.raises(DbDamaged):
             again.append(group(2, 2))
     finally:
         again.abandon()

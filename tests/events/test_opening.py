@@ -14,7 +14,8 @@ import pytest
 from cueloop_daemon.events.model import LONGEST_PATH, Group, Row
 from cueloop_daemon.events.opening import Before, open_log
 from cueloop_daemon.events.revisions import BLOCK, Revisions
-from cueloop_daemon.events.sqlite import KEPT_ASIDE, VERSION, LogTooNew, LogUnwritable, mark_over
+from cueloop_daemon.events.sqlite import VERSION, mark_over
+from cueloop_daemon.store.sqlite import KEPT_ASIDE, DbTooNew, DbUnwritable
 from events.hubs import EVERYTHING, World, contents
 
 ROWS = tuple(Row(seq, "event", "warning", None, None, b'{"n":%d}' % seq) for seq in range(1, 101))
@@ -289,7 +290,7 @@ def test_a_newer_versions_file_is_not_touched(world: World) -> None:
     fill(world)
     raise_version(world.path)
     before = contents(world.folder)
-    with pytest.raises(LogTooNew, match="newer version"):
+    with pytest.raises(DbTooNew, match="newer version"):
         open_log(world.place)
     assert contents(world.folder) == before
 
@@ -306,7 +307,7 @@ def test_a_newer_versions_file_whose_version_is_still_in_the_write_ahead_log_is_
     writer.close()
     newer = replace(world, folder=folder)
     before = contents(folder)
-    with pytest.raises(LogTooNew):
+    with pytest.raises(DbTooNew):
         open_log(newer.place)
     assert contents(folder) == before
 
@@ -315,7 +316,7 @@ def test_a_folder_that_cannot_be_made_is_said(world: World) -> None:
     def refuse() -> None:
         raise PermissionError(13, "Permission denied")
 
-    with pytest.raises(LogUnwritable, match="Permission denied"):
+    with pytest.raises(DbUnwritable, match="Permission denied"):
         open_log(replace(world.place, make_folder=refuse))
 
 
@@ -324,7 +325,7 @@ def test_a_path_that_sqlite_cannot_open_is_said_before_anything_is_made(tmp_path
     folder.mkdir(parents=True)
     world = World(folder)
     assert len(os.fsencode(world.path)) > LONGEST_PATH
-    with pytest.raises(LogUnwritable, match="too long"):
+    with pytest.raises(DbUnwritable, match="too long"):
         open_log(world.place)
     assert contents(folder) == {}
 

@@ -97,7 +97,7 @@ class Script:
 
     out: bytes = b""
     err: bytes = b""
-    end: Exited | None = Exited(0, None, "self", 0, 0, 0)
+    end: Exited | None = field(default_factory=lambda: Exited(0, None, "self", 0, 0, 0))
 
 
 @dataclass

@@ -13,6 +13,7 @@ from cueloop_daemon.events.journal import Journal as Journal
 from cueloop_daemon.events.model import LONGEST_PATH as LONGEST_PATH
 from cueloop_daemon.events.model import Announced as Announced
 from cueloop_daemon.events.model import Filter as Filter
+from cueloop_daemon.events.model import Mark as Mark
 from cueloop_daemon.events.model import NewEvent as NewEvent
 from cueloop_daemon.events.model import Place as Place
 from cueloop_daemon.events.sink import Sink as Sink
@@ -26,6 +27,7 @@ __all__ = [
     "HubClosed",
     "HubStatus",
     "Journal",
+    "Mark",
     "NewEvent",
     "Overloaded",
     "Place",

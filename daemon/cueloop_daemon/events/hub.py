@@ -16,6 +16,7 @@ from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events.fanout import Fanout, SnapshotFor
 from cueloop_daemon.events.journal import Journal
+from cueloop_daemon.events.marks import Marks
 from cueloop_daemon.events.model import Announced, Filter, Group, NewEvent, Row
 from cueloop_daemon.events.pending import MOST_BYTES, ROOM_BYTES, Pending
 from cueloop_daemon.events.sink import Sink
@@ -70,6 +71,7 @@ class Hub:
         self._snapshot_for = snapshot_for
         self._pending = Pending()
         self._published = 0
+        self._marks = Marks()
         self._fanout: Fanout | None = None
         self._is_stopping = False
         self._wake = anyio.Event()
@@ -79,6 +81,7 @@ class Hub:
         """Open the log, say that the hub is ready, then serve until `stop` or cancellation, and end the log cleanly."""
         await self._journal.open()
         self._published = self._journal.end
+        self._marks = Marks(self._journal.marks)
         try:
             async with anyio.create_task_group() as tasks:
                 self._fanout = Fanout(self._journal, self._snapshot_for, tasks)
@@ -123,20 +126,36 @@ class Hub:
     def publish_all(self, events: Sequence[NewEvent], announced: Announced | None = None) -> int:
         """Accept events that are committed together, and with them what the watch remembers having announced.
 
-        Gives the seq of the last one (of the last event at all, if there are none). HubClosed, Overloaded: nothing was accepted.
-        ValueError: the params of one are no JSON object.
+        Gives the seq of the last one (of the last event at all, if there are none, or all were told before: see `NewEvent.mark`).
+        HubClosed, Overloaded: nothing was accepted. ValueError: the params of one are no JSON object.
         """
-        if self._fanout is None or self._is_stopping:
-            raise HubClosed("the hub is not running")
-        if self._pending.bytes + sum(len(event.params) for event in events) > MOST_BYTES:
+        self._must_accept()
+        fresh, marks = self._marks.untold(events)
+        if self._pending.bytes + sum(len(event.params) for event in fresh) > MOST_BYTES:
             raise Overloaded(f"more than {MOST_BYTES} bytes of events wait to be committed")
         rows = tuple(
             Row(seq, event.method, event.kind, event.run_id, event.audience, one_line(event.params))
-            for seq, event in enumerate(events, self._published + 1)
+            for seq, event in enumerate(fresh, self._published + 1)
         )
-        self._add(Group(rows, (announced,) if announced else ()))
+        if rows or announced:
+            self._add(Group(rows, (announced,) if announced else (), marks=marks))
         self._published += len(rows)
+        self._marks.take(marks)
         return self._published
+
+    def mark(self, run_id: str, source: str) -> int:
+        """How far this source of a run was told, counting what is accepted and not yet committed; -1: nothing was."""
+        return self._marks.position(run_id, source)
+
+    def marked_runs(self) -> frozenset[str]:
+        """Runs of which marks are kept."""
+        return self._marks.runs()
+
+    def forget_marks(self, run_id: str) -> None:
+        """Nothing of this run will be published again. HubClosed."""
+        self._must_accept()
+        self._marks.forget((run_id,))
+        self._add(Group(forgotten=(run_id,)))
 
     def announced(self, audience: str) -> bytes | None:
         """What was announced last to this audience, as committed; None if nothing is known. Survives restarts."""
@@ -210,6 +229,10 @@ class Hub:
         if self._fanout is None:
             raise HubClosed("the hub is not running")
         return self._fanout
+
+    def _must_accept(self) -> None:
+        if self._fanout is None or self._is_stopping:
+            raise HubClosed("the hub is not running")
 
     def _add(self, group: Group) -> None:
         self._pending.add(group)

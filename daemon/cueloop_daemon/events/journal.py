@@ -20,12 +20,14 @@ from anyio import CapacityLimiter, to_thread
 from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events.log import EventLog
-from cueloop_daemon.events.model import Announced, Chunk, Filter, Group, Place
+from cueloop_daemon.events.marks import Marks
+from cueloop_daemon.events.model import Announced, Chunk, Filter, Group, Mark, Place
 from cueloop_daemon.events.opening import Before, open_log
 from cueloop_daemon.events.output import join_output
 from cueloop_daemon.events.recent import Recent
 from cueloop_daemon.events.revisions import Revisions
-from cueloop_daemon.events.sqlite import LogDamaged, LogError, LogUnwritable, mark_over
+from cueloop_daemon.events.sqlite import mark_over
+from cueloop_daemon.store.sqlite import DbDamaged, DbError, DbUnwritable
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -62,7 +64,9 @@ class Journal:
         self._log: EventLog | None = None
         self._recent = Recent(RECENT_BYTES)
         self._announced: dict[str, bytes] = {}
+        self._marks = Marks()
         self._carried: list[Announced] = []
+        self._carried_marks: tuple[Mark, ...] = ()
         self._reason: str | None = None
         self._notice: str | None = None
         self._left_at = 0.0
@@ -86,6 +90,11 @@ class Journal:
         return MappingProxyType(self._announced)
 
     @property
+    def marks(self) -> Mapping[tuple[str, str], int]:
+        """How far each source of each run was told, as far as it is committed."""
+        return {(run_id, source): position for run_id, source, position in self._marks}
+
+    @property
     def health(self) -> Health:
         """For `daemon.status`."""
         return Health(self._log.bytes if self._log else self._recent.bytes, self._reason, self._notice)
@@ -94,12 +103,13 @@ class Journal:
         """Open the file, or begin in memory. Never raises for the file's sake."""
         try:
             log = await self._in_lane(lambda: open_log(self._place))
-        except LogError as exc:
+        except DbError as exc:
             self._serve_from_memory(exc)
         else:
             self._adopt(log)
             self.revisions = Revisions(log.opened.revision)
             self._announced = dict(log.opened.announced)
+            self._marks = Marks(log.opened.marks)
             self.end = log.last_seq
 
     async def commit(self, group: Group, is_pressed: Callable[[], bool]) -> None:
@@ -139,24 +149,25 @@ class Journal:
     async def _commit_to_disk(self, group: Group, is_pressed: Callable[[], bool]) -> None:
         was_replaced = False
         while (log := self._log) is not None:
-            whole = replace(group, announced=(*self._carried, *group.announced))
+            whole = replace(group, announced=(*self._carried, *group.announced), marks=(*self._carried_marks, *group.marks))
             try:
                 await self._append(log, whole, is_pressed)
-            except LogUnwritable as exc:
+            except DbUnwritable as exc:
                 self._serve_from_memory(exc)
                 await self._in_lane(log.abandon)
-            except LogDamaged as exc:
+            except DbDamaged as exc:
                 await self._replace_damaged(log, exc, is_last_try=was_replaced)
                 was_replaced = True
             else:
                 self._carried.clear()
+                self._carried_marks = ()
                 return
 
     async def _append(self, log: EventLog, group: Group, is_pressed: Callable[[], bool]) -> None:
         for pause in PAUSES:
             try:
                 await self._in_lane(lambda: log.append(group))
-            except LogUnwritable:
+            except DbUnwritable:
                 if is_pressed():
                     raise
             else:
@@ -164,15 +175,15 @@ class Journal:
             await anyio.sleep(pause)
         await self._in_lane(lambda: log.append(group))
 
-    async def _replace_damaged(self, log: EventLog, why: LogDamaged, is_last_try: bool) -> None:
+    async def _replace_damaged(self, log: EventLog, why: DbDamaged, is_last_try: bool) -> None:
         """Move the file aside, whatever lies there now, and begin a new one."""
         self._log = None
         try:
             moved_to = await self._in_lane(log.set_aside)
             if is_last_try:
-                raise LogUnwritable(str(why))
+                raise DbUnwritable(str(why))
             new = await self._in_lane(lambda: open_log(self._place, Before(self.end, self.revisions.current)))
-        except LogError as exc:
+        except DbError as exc:
             self._serve_from_memory(exc)
         else:
             self._adopt(new)
@@ -181,7 +192,7 @@ class Journal:
     async def _return_to_disk(self) -> None:
         try:
             log = await self._in_lane(lambda: open_log(self._place, Before(self.end, self.revisions.current)))
-        except LogError as exc:
+        except DbError as exc:
             self._left_at = self._monotonic()
             self._reason = _reason(exc)
         else:
@@ -195,7 +206,7 @@ class Journal:
         if log.opened.moved_to is not None:
             self._note("the event log was damaged; a new one was begun", log.opened.moved_to)
 
-    def _serve_from_memory(self, why: LogError) -> None:
+    def _serve_from_memory(self, why: DbError) -> None:
         """From here on the file's epoch is over, although nobody may be able to write that into it: see `mark_over`."""
         self._log = None
         self._left_at = self._monotonic()
@@ -210,11 +221,14 @@ class Journal:
         self._recent.limit = recent_bytes
         self._recent.clear()
         self._carried = [Announced(audience, state) for audience, state in self._announced.items()]
+        self._carried_marks = tuple(self._marks)
 
     def _remember(self, group: Group) -> None:
         if group.rows:
             self._recent.extend(group.rows)
             self.end = group.rows[-1].seq
+        self._marks.take(group.marks)
+        self._marks.forget(group.forgotten)
         for audience, state in group.announced:
             self._announced.pop(audience, None)
             if state is not None:
@@ -236,13 +250,13 @@ class Journal:
 def _read(log: EventLog, after: int, upto: int, wanted: Filter) -> Chunk | None:
     try:
         chunk = log.read(after, upto, wanted)
-    except LogError as exc:
+    except DbError as exc:
         _logger.warning("event log cannot be read after=%d reason=%s", after, exc)
         return None
     return chunk and replace(chunk, rows=join_output(chunk.rows))
 
 
-def _reason(why: LogError) -> str:
+def _reason(why: DbError) -> str:
     return (
         f"The event log events.db cannot be used: {why}. Events are kept in memory only, and a restart costs each subscriber "
         f"a gap; the file is tried again with the next event after {RETURN_AFTER:.0f} seconds."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, cast, get_args
 
 from cueloop_daemon.events.model import Chunk, Filter, Group, Method, Row
-from cueloop_daemon.events.sqlite import LogDamaged, LogError, identity, pragma, set_aside, transaction, translated
+from cueloop_daemon.store.sqlite import DbDamaged, DbError, identity, pragma, set_aside, transaction, translated
 
 _logger = logging.getLogger(__name__)
 
@@ -37,18 +37,19 @@ class Opened:
     last_seq: int
     revision: int
     announced: Mapping[str, bytes]
+    marks: Mapping[tuple[str, str], int]
     moved_to: str | None = None
 
 
 class EventLog:
-    """An open log. Made by `opening.open_log`. Raises `LogDamaged` and `LogUnwritable`; after the first it must be set aside."""
+    """An open log. Made by `opening.open_log`. Raises `DbDamaged` and `DbUnwritable`; after the first it must be set aside."""
 
     def __init__(self, db: sqlite3.Connection, path: str, limit: int, opened: Opened) -> None:
         self._db = db
         self._path = path
         self._identity = identity(path)
         self._wal_identity = identity(path + "-wal")
-        self._doomed: LogDamaged | None = None
+        self._doomed: DbDamaged | None = None
         self.limit = limit
         self.opened = opened
         self.last_seq = opened.last_seq
@@ -81,7 +82,7 @@ class EventLog:
                     size += len(row.params)
                     if wanted.wants(row):
                         rows.append(row)
-        except LogDamaged as exc:
+        except DbDamaged as exc:
             self._doomed = exc  # said again by the next append, so that the file is replaced
             raise
         return Chunk(tuple(rows), reached) if reached > after else None
@@ -95,7 +96,7 @@ class EventLog:
                 with transaction(self._db):
                     self._db.executemany("REPLACE INTO meta VALUES (?, ?)", (("clean", 1), ("revision", revision)))
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except LogError as exc:
+        except DbError as exc:
             _logger.warning("event log not closed cleanly path=%s reason=%s", self._path, exc)
         self.abandon()
 
@@ -105,7 +106,7 @@ class EventLog:
             self._db.close()
 
     def set_aside(self) -> str | None:
-        """Move the damaged file away, byte for byte, then let go of it. The new name, or None if it was gone. LogUnwritable."""
+        """Move the damaged file away, byte for byte, then let go of it. The new name, or None if it was gone. DbUnwritable."""
         try:
             with translated():
                 return set_aside(self._path)
@@ -118,15 +119,17 @@ class EventLog:
                 self._db.execute("DELETE FROM announced WHERE audience = ?", (audience,))
             else:
                 self._db.execute("REPLACE INTO announced VALUES (?, ?)", (audience, state))
+        self._db.executemany("REPLACE INTO marks VALUES (?, ?, ?)", group.marks)
+        self._db.executemany("DELETE FROM marks WHERE run_id = ?", [(run_id,) for run_id in group.forgotten])
         if group.revision is not None:
             self._db.execute("REPLACE INTO meta VALUES ('revision', ?)", (group.revision,))
 
     def _check_place(self) -> None:
         """A file that was deleted or replaced under us would swallow every event without a word."""
         if identity(self._path) != self._identity or self._identity is None:
-            raise LogDamaged("it was removed or replaced while it was in use")
+            raise DbDamaged("it was removed or replaced while it was in use")
         if identity(self._path + "-wal") != self._wal_identity:
-            raise LogDamaged("its write-ahead log was removed or replaced while it was in use")
+            raise DbDamaged("its write-ahead log was removed or replaced while it was in use")
 
     def _retain(self) -> None:
         """Remove the oldest rows while the file holds more than the limit. What goes wrong here never unsays a commit."""
@@ -139,9 +142,9 @@ class EventLog:
                         self._db.execute("DELETE FROM events WHERE seq <= ?", (upto,))
                     self.oldest, self.bytes = self._measure()
                 self._give_back()
-        except LogDamaged as exc:
+        except DbDamaged as exc:
             self._doomed = exc
-        except LogError as exc:
+        except DbError as exc:
             _logger.warning("event log cannot be shortened path=%s reason=%s", self._path, exc)
 
     def _give_back(self) -> None:

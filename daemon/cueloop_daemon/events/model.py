@@ -6,10 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from cueloop_daemon.events.sqlite import Connect, connect
+from cueloop_daemon.store.sqlite import Connect, connect
 
 Method = Literal["event", "run.finished", "question", "question.resolved"]
 """The notifications that are kept in the log. (`gap` is made for one subscriber and `daemon.closing` for one connection.)"""
+
+
+class Mark(NamedTuple):
+    """How far a run has been told: whatever of this source is marked at or below `position` is told, in whichever life."""
+
+    run_id: str
+    source: str
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +26,8 @@ class NewEvent:
 
     `params` is its params as one JSON object, without `subscription` and `cursor`; white space between tokens is allowed.
     `kind` is the envelope's kind for the method `event`, else None. `run_id` names the run it belongs to, None for the watch.
-    `audience` is the key of the caller whose configuration it is about, None if it is for everybody.
+    `audience` is the key of the caller whose configuration it is about, None if it is for everybody. With a `mark` it is told
+    at most once: the mark is committed with it, and what is at or below the mark that stands is dropped without a seq.
     """
 
     method: Method
@@ -26,6 +35,7 @@ class NewEvent:
     run_id: str | None
     audience: str | None
     params: bytes
+    mark: Mark | None = None
 
 
 class Row(NamedTuple):
@@ -75,6 +85,9 @@ class Group:
     announced: tuple[Announced, ...] = ()
     revision: int | None = None
     """A new revision floor to keep, see `revisions`."""
+    marks: tuple[Mark, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    """Runs whose marks are needed no more."""
 
 
 @dataclass(frozen=True, slots=True)

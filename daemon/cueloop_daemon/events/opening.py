@@ -14,17 +14,14 @@ from cueloop_protocol.cursor import Cursor
 from cueloop_daemon.events.log import EventLog, Opened
 from cueloop_daemon.events.model import LONGEST_PATH, Place
 from cueloop_daemon.events.revisions import BLOCK
-from cueloop_daemon.events.sqlite import (
-    APPLICATION_ID,
+from cueloop_daemon.events.sqlite import APPLICATION_ID, OVER, SCHEMA, SCHEMA_1, VERSION
+from cueloop_daemon.store.sqlite import (
     LOOKING,
-    OVER,
     READING,
-    SCHEMA,
-    VERSION,
     WRITING,
-    LogDamaged,
-    LogTooNew,
-    LogUnwritable,
+    DbDamaged,
+    DbTooNew,
+    DbUnwritable,
     identity,
     pragma,
     set_aside,
@@ -73,25 +70,25 @@ def open_log(place: Place, before: Before | None = None) -> EventLog:
 
     The epoch is kept if the file is whole and has everything that was told from it: it was closed cleanly, or this is still the
     same boot (a killed process loses nothing that it handed to the kernel). Otherwise it is new, and so it is with `before`.
-    A damaged file is moved aside. LogTooNew: untouched. LogUnwritable: cannot be opened or made now.
+    A damaged file is moved aside. DbTooNew: untouched. DbUnwritable: cannot be opened or made now.
     """
     with translated():
         place.make_folder()
     if len(os.fsencode(os.path.realpath(place.path))) > LONGEST_PATH:
-        raise LogUnwritable("its path is too long for SQLite")
+        raise DbUnwritable("its path is too long for SQLite")
     try:
         return _open(place, before, None)
-    except LogDamaged as exc:
+    except DbDamaged as exc:
         _logger.warning("event log damaged path=%s reason=%s moved_to=%s", place.path, exc, exc.moved_to)
         moved_to = exc.moved_to
     try:
         return _open(place, before, moved_to)
-    except LogDamaged as exc:
-        raise LogUnwritable(str(exc)) from exc
+    except DbDamaged as exc:
+        raise DbUnwritable(str(exc)) from exc
 
 
 def _open(place: Place, before: Before | None, moved_to: str | None) -> EventLog:
-    """LogDamaged: the file was moved aside as it was found, before anything that could write to it was closed.
+    """DbDamaged: the file was moved aside as it was found, before anything that could write to it was closed.
 
     No setting that writes is made before the file is known to be whole; `auto_vacuum` is one that does.
     """
@@ -108,7 +105,7 @@ def _open(place: Place, before: Before | None, moved_to: str | None) -> EventLog
                 opened = _begin(db, place, before or Before(0, 0), lambda kept: can_go_on and _has_its_end(kept, place, has_wal))
                 log = EventLog(db, place.path, place.limit, replace(opened, moved_to=moved_to))
                 _tidy(db, place.path)
-        except LogDamaged as exc:
+        except DbDamaged as exc:
             with translated():
                 exc.moved_to = set_aside(place.path)
             raise
@@ -120,7 +117,7 @@ def _probe(place: Place, has_wal: bool) -> None:
     """Look without writing: a read-only connection does not copy the write-ahead log into the file when it is closed."""
     if identity(place.path) is None or _size(place.path) == 0:
         if any(os.path.lexists(place.path + suffix) for suffix in ("", "-wal", "-journal")):
-            raise LogDamaged("it is empty, or no file")
+            raise DbDamaged("it is empty, or no file")
         return
     try:
         with contextlib.closing(place.connect(place.path, READING if has_wal else LOOKING)) as db:
@@ -129,9 +126,9 @@ def _probe(place: Place, has_wal: bool) -> None:
     finally:
         _remove(place.path + "-shm")  # made by the look; we never use one
     if is_ours and version > VERSION:
-        raise LogTooNew(f"a newer version wrote it (format {version}, this one knows {VERSION})")
+        raise DbTooNew(f"a newer version wrote it (format {version}, this one knows {VERSION})")
     if not is_ours:
-        raise LogDamaged("it is a database of something else")
+        raise DbDamaged("it is a database of something else")
 
 
 def _begin(db: sqlite3.Connection, place: Place, before: Before, goes_on: Callable[[_Kept], bool]) -> Opened:
@@ -144,7 +141,8 @@ def _begin(db: sqlite3.Connection, place: Place, before: Before, goes_on: Callab
         written = {"epoch": epoch, "boot_id": place.boot_id, "clean": 0, "base": base, "revision": revision + BLOCK}
         db.executemany("REPLACE INTO meta VALUES (?, ?)", written.items())
         announced = dict(db.execute("SELECT audience, state FROM announced"))
-    return Opened(epoch, base, last_seq, revision, announced)
+        marks = {(run_id, source): position for run_id, source, position in db.execute("SELECT * FROM marks")}
+    return Opened(epoch, base, last_seq, revision, announced, marks)
 
 
 def _tidy(db: sqlite3.Connection, path: str) -> None:
@@ -154,7 +152,7 @@ def _tidy(db: sqlite3.Connection, path: str) -> None:
 
 
 def _has_schema(db: sqlite3.Connection) -> bool:
-    """False: it was empty and has been laid out. LogDamaged if what is there is not ours to the letter."""
+    """False: it was empty and has been laid out. DbDamaged if what is there is not ours to the letter."""
     found = [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master ORDER BY rowid")]
     if not found and pragma(db, "user_version") == 0:
         for statement in SCHEMA:
@@ -162,8 +160,12 @@ def _has_schema(db: sqlite3.Connection) -> bool:
         db.execute(f"PRAGMA application_id={APPLICATION_ID}")
         db.execute(f"PRAGMA user_version={VERSION}")
         return False
+    if tuple(found) == SCHEMA_1 and pragma(db, "user_version") == 1:
+        db.execute(SCHEMA[3])
+        db.execute(f"PRAGMA user_version={VERSION}")
+        return True
     if tuple(found) != SCHEMA or pragma(db, "user_version") != VERSION:
-        raise LogDamaged("its tables are not those of a log")
+        raise DbDamaged("its tables are not those of a log")
     return True
 
 
@@ -173,7 +175,7 @@ def _kept(db: sqlite3.Connection) -> _Kept:
     base, revision, last_row = (number for number in numbers if isinstance(number, int) and 0 <= number < LARGEST)
     epoch, boot_id = meta.get("epoch"), meta.get("boot_id")
     if not isinstance(epoch, str) or not isinstance(boot_id, str):
-        raise LogDamaged("it does not say which epoch it is")
+        raise DbDamaged("it does not say which epoch it is")
     last_seq = Cursor(epoch, max(base, last_row)).seq
     return _Kept(epoch, boot_id, meta.get("clean") == 1, base, last_seq, revision)
 

@@ -64,6 +64,8 @@ def _joined(groups: list[Group]) -> Group:
         rows=tuple(row for group in groups for row in group.rows),
         announced=tuple(announced for group in groups for announced in group.announced),
         revision=revisions[-1] if revisions else None,
+        marks=tuple(mark for group in groups for mark in group.marks),
+        forgotten=tuple(run_id for group in groups for run_id in group.forgotten),
     )
 
 

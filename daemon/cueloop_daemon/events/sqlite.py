@@ -1,18 +1,14 @@
-"""SQLite's errors by whose fault they are, our schema, and the files of a database as things to be moved."""
+"""The event log's own marks and tables, and the word left behind when its epoch ends without it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
-import stat
-from collections.abc import Callable, Iterator
-from urllib.parse import quote
 
 APPLICATION_ID = 0x4375654C
 """Marks the file as ours ("CueL"); a database of something else is not mistaken for a log."""
 
-VERSION = 1
+VERSION = 2
 """`user_version` of what we write. A file with a higher one is left alone."""
 
 SCHEMA = (
@@ -20,129 +16,15 @@ SCHEMA = (
     "CREATE TABLE announced (audience TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE events (seq INTEGER PRIMARY KEY, epoch TEXT NOT NULL, method TEXT NOT NULL, kind TEXT, run_id TEXT,"
     " audience TEXT, body BLOB NOT NULL)",
+    "CREATE TABLE marks (run_id TEXT NOT NULL, source TEXT NOT NULL, position INTEGER NOT NULL,"
+    " PRIMARY KEY (run_id, source)) WITHOUT ROWID",
 )
+
+SCHEMA_1 = SCHEMA[:3]
+"""What version 1 laid out; it had no marks."""
 
 OVER = "-over"
 """Ends the name of the file that `mark_over` leaves."""
-
-KEPT_ASIDE = 5
-"""Damaged files that are kept for a person to look at; the oldest goes when one more comes."""
-
-_WORLD = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_AUTH,
-        sqlite3.SQLITE_NOLFS,
-    }
-)
-_OURS_NO_MORE = frozenset({sqlite3.SQLITE_READONLY_DBMOVED, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
-
-
-class LogError(Exception):
-    """Base: the log could not do what it was asked. The text is one clause, fit for people."""
-
-
-class LogUnwritable(LogError):
-    """The world is in the way (no space, no access, locked by somebody): the same may work later."""
-
-
-class LogDamaged(LogError):
-    """The file is not, or no longer, a log of ours: waiting does not help. `moved_to` is where it lies, once it was moved."""
-
-    moved_to: str | None = None
-
-
-class LogTooNew(LogError):
-    """A newer version wrote the file. Nothing of it was touched."""
-
-
-Connect = Callable[[str, str], sqlite3.Connection]
-"""Opens a database that exists: its path, and how, as parameters of SQLite's file names."""
-
-WRITING, READING, LOOKING = "mode=rw", "mode=ro", "mode=ro&immutable=1"
-"""The last makes no file beside it, and does not see a write-ahead log."""
-
-_BUSY_SECONDS = 0.25
-
-
-def connect(path: str, how: str) -> sqlite3.Connection:
-    """A connection in autocommit mode that any thread may use, one at a time."""
-    uri = f"file:{quote(os.fsencode(path))}?{how}"
-    return sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-
-
-def pragma(db: sqlite3.Connection, name: str) -> int:
-    """The value of a numeric pragma."""
-    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """Turn SQLite's and the system's exceptions into `LogError`s."""
-    try:
-        yield
-    except sqlite3.Error as exc:
-        code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-        is_world = (code & 0xFF) in _WORLD and code not in _OURS_NO_MORE
-        raise (LogUnwritable if is_world else LogDamaged)(str(exc)) from exc
-    except (OverflowError, UnicodeError, ValueError) as exc:
-        raise LogDamaged(f"a value in it makes no sense ({exc})") from exc
-    except OSError as exc:
-        raise LogUnwritable(os.strerror(exc.errno) if exc.errno else str(exc)) from exc
-
-
-@contextlib.contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. The connection is in autocommit mode outside."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-        raise
-
-
-def identity(path: str) -> tuple[int, int] | None:
-    """(device, inode) of a path that is a regular file and no link; None if there is nothing or something else."""
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
-
-
-def set_aside(path: str) -> str | None:
-    """Rename the database and the files beside it to the next free name, byte for byte. The new name; None if nothing was there.
-
-    To be called *before* the connection is closed: SQLite notices that the file has moved, and then leaves its bytes and its
-    write-ahead log alone when it closes. OSError if the folder does not allow it.
-    """
-    taken = sorted(set(_numbers(path)))
-    target = f"{path}.damaged-{taken[-1] + 1 if taken else 1}"
-    moved = False
-    for suffix in ("", "-wal", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(path + suffix, target + suffix)
-            moved = True
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path + "-shm")
-    for number in taken[: len(taken) + 1 - KEPT_ASIDE] if moved and len(taken) >= KEPT_ASIDE else ():
-        for suffix in ("", "-wal", "-journal"):
-            with contextlib.suppress(OSError):
-                os.unlink(f"{path}.damaged-{number}{suffix}")
-    return target if moved else None
 
 
 def mark_over(path: str) -> None:
@@ -156,15 +38,3 @@ def mark_over(path: str) -> None:
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(path + "-wal")
-
-
-def _numbers(path: str) -> Iterator[int]:
-    folder, name = os.path.split(path)
-    try:
-        entries = os.listdir(folder)
-    except FileNotFoundError:
-        return
-    for entry in entries:
-        number = entry.removeprefix(f"{name}.damaged-").split("-")[0]
-        if entry.startswith(f"{name}.damaged-") and number.isascii() and number.isdigit() and len(number) < 10:
-            yield int(number)

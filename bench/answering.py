@@ -5,12 +5,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 
 from bench.figure import Figure, in_turns
 from bench.floor_process import floor_process, process_ms
 from bench.processes import cpu_seconds
 from bench.wire import Wire, request
-from bench.world import Scale, World, daemon
+from bench.world import World, daemon
 
 RESOLVE = request("config.resolve")
 PING = request("ping")
@@ -27,12 +29,18 @@ def round_trips(wire: Wire, line: bytes, count: int) -> float:
     return statistics.median(times) * 1e6
 
 
-def cpu_each(pid: int, wire: Wire, line: bytes, count: int) -> float:
-    """CPU time of process `pid` for one of `count` exchanges, in microseconds."""
+CONNECTIONS = 10
+
+
+def cpu_each(pid: int, wires: list[Wire], line: bytes, count: int) -> float:
+    """CPU time of process `pid` for one of `count` exchanges, in microseconds; each connection has one under way at a time."""
     before = cpu_seconds(pid)
-    for _ in range(count):
-        wire.exchange(line)
-    return (cpu_seconds(pid) - before) / count * 1e6
+    for _ in range(count // len(wires)):
+        for wire in wires:
+            wire.sock.sendall(line)
+        for wire in wires:
+            wire.line()
+    return (cpu_seconds(pid) - before) / (count // len(wires) * len(wires)) * 1e6
 
 
 def resolve(world: World) -> Iterator[Figure]:
@@ -47,27 +55,21 @@ def resolve(world: World) -> Iterator[Figure]:
 
 
 def cpu(world: World) -> Iterator[Figure]:
-    """What a request costs the daemon, all its threads together."""
+    """What a request costs the daemon, all its threads together, from ten connections and from one."""
     path = f"{world.root.parent}/echo.sock"
-    with (
-        daemon(world) as served,
-        floor_process(world, "echo", path) as echo,
-        Wire(served.socket) as wire,
-        Wire(path) as bare,
-    ):
-        yield _cost("cpu_config_resolve", RESOLVE, (served.pid, wire), (echo, bare), world.scale)
-        yield _cost("cpu_ping", PING, (served.pid, wire), (echo, bare), world.scale)
-
-
-def _cost(name: str, line: bytes, ours: tuple[int, Wire], least: tuple[int, Wire], scale: Scale) -> Figure:
-    """CPU time for each request of one kind, beside its mere echo. `ours` and `least`: pid and connection."""
-    answer = ours[1].exchange(line)
-    runs, floors = in_turns(
-        scale.runs,
-        lambda: cpu_each(*ours, line, scale.requests),
-        lambda: cpu_each(*least, line, scale.requests),
-    )
-    return Figure(name, "us", runs, 60.0, floors, "a bare anyio echo of the request", beside={"answer_bytes": len(answer)})
+    with daemon(world) as served, floor_process(world, "echo", path) as echo, ExitStack() as stack:
+        ours = [stack.enter_context(Wire(served.socket)) for _ in range(CONNECTIONS)]
+        bare = [stack.enter_context(Wire(path)) for _ in range(CONNECTIONS)]
+        for name, line in (("cpu_config_resolve", RESOLVE), ("cpu_ping", PING)):
+            for suffix, number in (("", CONNECTIONS), ("_alone", 1)):
+                runs, floors = in_turns(
+                    world.scale.runs,
+                    partial(cpu_each, served.pid, ours[:number], line, world.scale.requests),
+                    partial(cpu_each, echo, bare[:number], line, world.scale.requests),
+                )
+                yield Figure(
+                    name + suffix, "us", runs, 60.0, floors, "a bare anyio echo of the request", beside={"clients": number}
+                )
 
 
 def ping(world: World) -> Iterator[Figure]:

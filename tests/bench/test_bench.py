@@ -16,7 +16,9 @@ TOP = Path(__file__).resolve().parent.parent.parent
 FIGURES = {
     "config_resolve_warm",
     "cpu_config_resolve",
+    "cpu_config_resolve_alone",
     "cpu_ping",
+    "cpu_ping_alone",
     "ping_round_trip",
     "change_to_event_p50",
     "change_to_event_p95",

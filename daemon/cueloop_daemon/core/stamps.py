@@ -56,7 +56,8 @@ def _ends_a_month(moment: datetime) -> bool:
 
 def format_stamp(moment: datetime) -> str:
     """`moment` (aware) as we write it: UTC, nine fractional digits, `Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "000Z"
+    utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return utc.isoformat(timespec="microseconds")[:26] + "000Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,12 +92,12 @@ class View:
     def loaded(self) -> Loaded | None:
         return self._loaded
 
-    def is_current(self, wall_ns: int, active_run: ActiveRun | None) -> bool:
+    def is_current(self, wall_ns: Callable[[], int], active_run: ActiveRun | None) -> bool:
         """Whether a look at every input (a microsecond each) shows that nothing changed since it was read."""
         loaded, snapshot = self._loaded, self._snapshot
         if loaded is None or snapshot is None or loaded.unsettled or snapshot.active_run is not active_run:
             return False
-        if loaded.settles_at_ns is not None and loaded.settles_at_ns <= wall_ns:
+        if loaded.settles_at_ns is not None and loaded.settles_at_ns <= wall_ns():
             return False
         if loaded.lock is not None:
             return False  # a holder can die without any file changing

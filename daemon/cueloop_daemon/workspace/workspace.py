@@ -45,6 +45,7 @@ class Workspace:
         self._next_revision = next_revision
         self._git = git
         self._views: OrderedDict[Caller, View] = OrderedDict()
+        self._latest: View | None = None
         self._queues = QueueCache(wall_ns)
         self._loader = Loader(root, FileCache(wall_ns), self._queues, wall_ns)
         self._dirty_views: set[View] = set()
@@ -59,17 +60,20 @@ class Workspace:
     def view(self, caller: Caller | None) -> View:
         """The view of `caller`, or of the daemon's own user; made if there is none, and then the least recently used one goes."""
         who = caller or self.default
+        if self._latest is not None and self._latest.caller is who:
+            return self._latest  # the usual case, without hashing
         view = self._views.get(who)
         if view is None:
             view = self._views[who] = View(who, self._next_revision)
             if len(self._views) > MAX_VIEWS:
                 self._views.pop(next(key for key in self._views if key not in (who, self.default)))
         self._views.move_to_end(who)
+        self._latest = view
         return view
 
     def is_current(self, view: View, *, exact: bool = False) -> bool:
         """Whether the view's snapshot may be answered from without waiting for anything."""
-        return not exact and view.dirt is not None and view.is_current(self._wall_ns(), self.active_run)
+        return not exact and view.dirt is not None and view.is_current(self._wall_ns, self.active_run)
 
     def dirt_is_old(self, view: View) -> bool:
         return view.dirt is None or self._clock.monotonic() - view.dirt.checked_monotonic > DIRTY_SECONDS
@@ -77,7 +81,7 @@ class Workspace:
     async def refresh(self, view: View, *, exact: bool = False) -> None:
         """Make the view current: read what changed, and ask git if it was never asked or `exact` is set."""
         async with view.lock:
-            if not view.is_current(self._wall_ns(), self.active_run):
+            if not view.is_current(self._wall_ns, self.active_run):
                 loaded = await self._load(view.caller)
                 if view.swap(loaded, self.active_run):
                     self.changed()

@@ -34,6 +34,8 @@ class Facts:
     wants_login: re.Pattern[str] = _NOTHING
     login_exits: frozenset[int] = frozenset()
     retry_exits: frozenset[int] = frozenset()
+    passing: re.Pattern[str] = _NOTHING
+    """How it words a passing fault of a server in its error fields, where it has no number or name for it."""
     exits: Mapping[int, str] = field(default_factory=dict)
     """Exit codes with a meaning of their own."""
     strays: bool = False
@@ -61,6 +63,7 @@ CODEX = Facts(
     shape=is_uuid,
     gone=_said("no rollout found for thread id"),
     wants_login=_said("401 Unauthorized", "Not logged in", r"codex login", "Missing environment variable"),
+    passing=_said("experiencing high demand", "stream disconnected before completion"),
     strays=True,
 )
 GEMINI = Facts(
@@ -71,14 +74,20 @@ GEMINI = Facts(
     shape=_is_gemini_id,
     gone=_said("Invalid session identifier", "No previous sessions found for this project"),
     wants_login=_said("set an Auth method", "GEMINI_API_KEY environment variable", "API key not valid"),
-    login_exits=frozenset({41}),
+    # An API's status, as far as an exit code can carry it: the remainder by 256.
+    login_exits=frozenset({41, 401 % 256}),
+    retry_exits=frozenset({429 % 256, 500 % 256, 502 % 256, 503 % 256, 504 % 256}),
     exits={
         41: "it wants a login",
         42: "it did not take its input",
         52: "its configuration cannot be used",
         53: "it reached its limit of turns",
         55: "it does not trust this folder",
-        130: "it was interrupted",
+        400 % 256: "the API refused the request",
+        401 % 256: "the API refused the key",
+        429 % 256: "the API's limit was reached",
+        500 % 256: "the API failed",
+        503 % 256: "the API is overloaded",
     },
 )
 KIMI = Facts(
@@ -88,7 +97,14 @@ KIMI = Facts(
     login="kimi login",
     shape=starts_with("session_"),
     gone=_said(r'Session "[^"\n]*" not found', "was created under a different directory"),
-    wants_login=_said("LLM not set", r"not logged in", r"run [`'\"]?kimi login", "/login"),
+    wants_login=_said(
+        "LLM not set",
+        r"is not configured in config\.toml",
+        r"provider\.auth_error",
+        r"not logged in",
+        r"run [`'\"]?kimi login",
+        "/login",
+    ),
 )
 KIMI_PYTHON = Facts(
     id="kimi",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from cueloop_daemon.runners.calling import OneVersion, stdin_of
@@ -13,6 +14,8 @@ from cueloop_daemon.runners.parse import Doc
 from cueloop_daemon.runners.reader import StreamReader
 
 _APPROVAL = {"yolo": ("--approval-mode", "yolo"), "auto_edits": ("--approval-mode", "auto_edit")}
+_CODE = re.compile(r'"code":\s*(\d{3})\b')
+"""The API's own error object stands in the message as it came."""
 _BUSY = ("RESOURCE_EXHAUSTED", "UNAVAILABLE", "RetryableQuotaError", "RateLimitError", "ServerError")
 
 
@@ -85,7 +88,8 @@ class GeminiReader(StreamReader):
 
 def _fault(error: Doc, text: str = "") -> Fault:
     kind = error.text("type") or error.text("code")
-    status = error.number("status") or error.number("code")
+    found = _CODE.search(error.text("message"))
+    status = error.number("status") or error.number("code") or (int(found[1]) if found else None)
     is_login = kind in ("FatalAuthenticationError", "UNAUTHENTICATED")
     return Fault(error.text("message") or text, status, kind, retryable=kind in _BUSY, is_login=is_login)
 

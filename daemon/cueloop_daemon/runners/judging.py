@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal as signals
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ class Fault:
 
 
 _NO_FAULT = Fault()
+_ERROR = re.compile(r"\b(?:error|fatal|failed|panic)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,12 @@ def _wants_login(seen: Evidence) -> bool:
 def _failed(seen: Evidence, reason: str) -> Failed:
     fault = seen.fault or _NO_FAULT
     is_limit = fault.status == 429 or any(LIMIT.search(text) for text in (fault.kind.replace("_", " "), fault.text, seen.tail))
-    passing = fault.retryable or fault.status in PASSING or seen.exit_code in seen.facts.retry_exits
+    passing = (
+        fault.retryable
+        or fault.status in PASSING
+        or seen.facts.passing.search(fault.text) is not None
+        or seen.exit_code in seen.facts.retry_exits
+    )
     return Failed(
         reason=reason if reason.endswith((".", "!", "?")) else f"{reason}.",
         tail=seen.tail,
@@ -115,8 +122,15 @@ def _reason(seen: Evidence) -> str:
     meaning = seen.facts.exits.get(code, _EXEC.get(code, ""))
     if code == 0:
         return f"{name} ended with exit code 0 but without a result"
-    last = f": {_line_of(seen.tail, len(seen.tail))}" if seen.tail else ""
+    last = f": {_telling_line(seen)}" if seen.tail else ""
     return f"{name} failed with exit code {code}{f' ({meaning})' if meaning else ''}{last}"
+
+
+def _telling_line(seen: Evidence) -> str:
+    """The line of standard error that says most: the one that asks for a login, else the last that names an error, else the last."""
+    lines = [line.strip() for line in seen.tail.splitlines() if line.strip()]
+    told = [line for line in lines if seen.facts.wants_login.search(line)] or [line for line in lines if _ERROR.search(line)]
+    return (told or lines)[-1][:300]
 
 
 def _line_of(text: str, at: int) -> str:

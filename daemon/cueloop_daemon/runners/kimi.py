@@ -16,6 +16,9 @@ from cueloop_daemon.runners.reader import StreamReader
 _PRINTED = re.compile(
     r"(?:session(?: id)?\s*[:=]\s*|(?:--session|--resume|-r|-S)[ =])[\"'`]?([^\s\"'`,;]+?)[\"'`.]*(?:\s|$)", re.IGNORECASE
 )
+_ERROR = re.compile(r"error: failed to run prompt: (?:(provider\.\w+): )?(?:(\d{3}) )?(.*)", re.DOTALL)
+"""The last line of a failed run, on standard error; the words before the colons are the CLI's own codes."""
+_BUSY = ("provider.rate_limit", "provider.overloaded")
 _RETIRED = "no longer maintained"
 
 
@@ -107,6 +110,10 @@ class KimiReader(StreamReader):
     def on_stderr(self, text: str) -> None:
         """The id may be printed here alone."""
         self._is_retired = self._is_retired or _RETIRED in text
+        if (told := _ERROR.match(text.strip())) is not None:
+            status = int(told[2]) if told[2] else None
+            kind = told[1] or ""
+            self.hinted(Fault(told[3], status, kind, retryable=kind in _BUSY, is_login=kind == "provider.auth_error"))
         if self._has_failed or self.facts.gone.search(text):
             return
         for found in _PRINTED.findall(text):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cueloop_daemon.runners.members import MemberScanner
 
 LONGEST = 1024 * 1024
 """A line up to here is kept whole. A megabyte of JSON is parsed in some 15 ms; nothing that decides a run is longer by nature."""
@@ -17,8 +20,15 @@ class Line:
     head: bytes
     tail: bytes = b""
     left_out: int = 0
+    members: Mapping[str, object] = field(default_factory=dict)
+    """Of a line over `LONGEST` that is one whole JSON object: its outermost members with short, plain values."""
     is_ended: bool = True
     """A line feed came; False for what stood last without one."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole line."""
+        return len(self.head) + len(self.tail) + self.left_out
 
 
 class LineSplitter:
@@ -28,7 +38,8 @@ class LineSplitter:
         self._parts: list[bytes] = []
         self._size = 0
         self._tail = b""
-        self._is_long = False
+        self._scanner: MemberScanner | None = None
+        """There while the line is over the limit."""
 
     def feed(self, data: bytes) -> list[Line]:
         """The lines that `data` completes."""
@@ -49,18 +60,21 @@ class LineSplitter:
         if not part:
             return
         self._size += len(part)
-        if self._is_long:
-            self._tail = (self._tail + part)[-KEPT_TAIL:]
+        if self._scanner is not None:
+            self._tail = (self._tail + part[-KEPT_TAIL:])[-KEPT_TAIL:]
+            self._scanner.feed(part)
             return
         self._parts.append(part)
         if self._size > LONGEST:
             whole = b"".join(self._parts)
-            self._parts, self._tail, self._is_long = [whole[:KEPT_HEAD]], whole[-KEPT_TAIL:], True
+            self._parts, self._tail, self._scanner = [whole[:KEPT_HEAD]], whole[-KEPT_TAIL:], MemberScanner()
+            self._scanner.feed(whole)
 
     def _take(self, *, is_ended: bool) -> Line:
         head = b"".join(self._parts)
         line = Line(head.removesuffix(b"\r"), is_ended=is_ended)
-        if self._is_long:
-            line = Line(head, self._tail.removesuffix(b"\r"), self._size - KEPT_HEAD - KEPT_TAIL, is_ended)
-        self._parts, self._size, self._tail, self._is_long = [], 0, b"", False
+        if (scanner := self._scanner) is not None:
+            left_out = self._size - KEPT_HEAD - KEPT_TAIL
+            line = Line(head, self._tail.removesuffix(b"\r"), left_out, scanner.found if scanner.is_whole else {}, is_ended)
+        self._parts, self._size, self._tail, self._scanner = [], 0, b"", None
         return line

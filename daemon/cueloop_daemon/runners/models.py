@@ -49,8 +49,8 @@ def choose_model(runner: str, wishes: Iterable[Wish], *, allowed: tuple[str, ...
         if _fits(wish, runner, allowed, default):
             return Chosen(wish.model, tuple(_said(runner, other, wish.model) for other in passed if other.model not in _UNASKED))
         passed.append(wish)
-    name = default or passed[0].model
     said = [other for other in passed if other.model not in _UNASKED] or passed[:1]
+    name = default or said[0].model
     return Chosen(name, tuple(_said(runner, other, name) for other in said if other.model != name))
 
 

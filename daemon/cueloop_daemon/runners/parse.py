@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cueloop_daemon.runners.lines import Line
-
-_TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_MEMBER = re.compile(rf'\s*({_TEXT})\s*:\s*({_TEXT}|-?\d[\d.eE+-]*|true|false|null)\s*(?=[,}}])')
+from cueloop_daemon.runners.members import MemberScanner
 
 
 class Doc:
     """A JSON object of unknown shape. Every access says what kind is wanted, and gives an empty one for anything else."""
 
     def __init__(self, value: object = None) -> None:
-        self._value: dict[str, object] = value if isinstance(value, dict) else {}
+        self._value: Mapping[str, object] = value if isinstance(value, Mapping) else {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._value
@@ -64,35 +61,19 @@ class Doc:
 def event_of(line: Line) -> Doc | None:
     """The object that a line holds; None: it is text.
 
-    Of an object that is too long or nested too deeply the leading members with plain values are read, so that a last
-    word is recognised whatever it carries. One that was cut off is text: a half line decides nothing.
+    Of an object that is too long or nested too deeply only the short outermost members are there, so that a last word is
+    recognised whatever it carries. One that was cut off is text: a half line decides nothing.
     """
     head = line.head.removeprefix(b"\xef\xbb\xbf").strip()
     if not head.startswith(b"{"):
         return None
     if line.left_out:
-        return _leading(head) if line.tail.rstrip().endswith(b"}") else None
-    text = head.decode("utf-8", "replace")
+        return Doc(line.members) if line.members else None
     try:
-        found = json.loads(text)
+        return Doc(json.loads(head.decode("utf-8", "replace")))
     except RecursionError:
-        return _leading(head) if head.endswith(b"}") else None
+        scanner = MemberScanner()
+        scanner.feed(head)
+        return Doc(scanner.found) if scanner.is_whole and scanner.found else None
     except ValueError:
         return None
-    return Doc(found)
-
-
-def _leading(head: bytes) -> Doc | None:
-    text = head.decode("utf-8", "replace")
-    found: dict[str, object] = {}
-    at = 1
-    while member := _MEMBER.match(text, at):
-        try:
-            found[json.loads(member[1])] = json.loads(member[2])
-        except ValueError:
-            break
-        at = member.end()
-        if text[at] == "}":
-            break
-        at += 1
-    return Doc(found) if found else None

@@ -50,20 +50,25 @@ def plugin_runners(
     taken = {runner.id for runner in BUILT_IN}
     runners: dict[str, PluginFacts] = {}
     for path in found.inputs:
-        if os.path.basename(path) == "plugin.json" and (facts := _facts(root, path, config, read)) is not None:
-            runners[facts.id] = facts
+        if os.path.basename(path) == "plugin.json" and (values := _manifest(path, read)) is not None:
+            id_ = str(dig(values, "id"))
+            runners.pop(id_, None)  # a project's plugin hides the caller's, also when it brings no runner
+            if (facts := _facts(root, path, id_, values, config)) is not None:
+                runners[id_] = facts
     return {id_: facts for id_, facts in sorted(runners.items()) if id_.lower() not in taken}
 
 
-def _facts(root: Root, path: str, config: Config, read: Callable[[str], bytes | None]) -> PluginFacts | None:
+def _manifest(path: str, read: Callable[[str], bytes | None]) -> object:
     try:
         data = read(path)
-        values = None if data is None else MANIFEST(read_strict_json(data), ())
+        return None if data is None else MANIFEST(read_strict_json(data), ())
     except (OSError, JsoncError, RuleError):
         return None
-    id_ = str(dig(values, "id"))
+
+
+def _facts(root: Root, path: str, id_: str, values: object, config: Config) -> PluginFacts | None:
     setting = config.plugins.plugins.get(id_)
-    if values is None or dig(values, "runner") is None or setting is None or not setting.enabled:
+    if dig(values, "runner") is None or setting is None or not setting.enabled:
         return None
     folder = os.path.dirname(path)
     if folder.startswith(root.base + "/"):

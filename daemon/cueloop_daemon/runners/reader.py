@@ -212,7 +212,11 @@ class StreamReader:
         for line in lines:
             doc = event_of(line)
             found = None if doc is None else self.event(doc)
-            texts += [self._plain(_shown(line))] if found is None else found
+            if found is None:
+                found = [self._plain(_shown(line))]
+            elif doc is not None and line.left_out:
+                found = [*found, *self.noted(f"[{doc.text('type')[:60]}: a line of {line.size} bytes was left out]")]
+            texts += found
         return texts
 
     def _err_lines(self, lines: Iterable[Line]) -> list[str]:

@@ -28,7 +28,7 @@ _ALLOWED: Final = {
 def what_is_wrong(error: ValidationError, known_keys: Mapping[tuple[str, ...], tuple[str, ...]]) -> str:
     """The first thing wrong, and how many more there are. `known_keys`: by the keys above an object, the keys it may have."""
     details = error.errors(include_url=False)
-    more = f" There are {len(details) - 1} more such errors." if len(details) > 1 else ""
+    more = f" {len(details) - 1} more of this file follow(s)." if len(details) > 1 else ""
     return _sentence(details[0], known_keys) + more
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -117,7 +118,9 @@ class QueueFiles:
             raise OwnershipLost(shown(path))
         target = os.path.realpath(path) if os.path.islink(path) else path
         try:
-            for _ in range(ATTEMPTS):
+            for attempt in range(ATTEMPTS):
+                if attempt:
+                    time.sleep(min(0.001 * 2**attempt, 0.1))  # in a worker thread; the other writer gets a chance to end
                 before, _ = read_regular(target)
                 document: Json = {"version": 1, "tasks": []} if before is None else _document(before, path)
                 if not change(document["tasks"]):

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SHELL := /bin/sh
 
-.PHONY: help run test check bench cover lock docs clean
+.PHONY: help run test check bench cover lock docs agents clean
 
 help:
 	@echo "make run            the daemon on a sample repository, ends by itself (REPO=path: on yours, until Ctrl-C)"
@@ -13,6 +13,7 @@ help:
 	@echo "make check          formatting, lint, strict types, import arrows, the documents' commands"
 	@echo "make bench          figures, one JSON line each"
 	@echo "make cover          branch coverage"
+	@echo "make agents         the real agent CLIs, from npm, against a local stand-in of their model APIs (docs/runners.md)"
 	@echo "make docs           the generated pages"
 	@echo "make lock           renew constraints.txt"
 
@@ -47,6 +48,11 @@ cover: $(READY)
 
 docs: $(READY)
 	"$(BIN)/python" -m cueloop_protocol.reference > docs/protocol.md
+
+# Without install scripts: the programs are used from their packages. node comes with them, whatever node npm itself runs on.
+agents: $(READY)
+	cd tests/agents && npm ci --ignore-scripts --loglevel=error
+	CUELOOP_AGENTS=1 "$(BIN)/python" -m pytest -q tests/agents
 
 lock: $(READY)
 	"$(BIN)/python" -m pip install --quiet pip-tools

@@ -1,114 +1,11 @@
-"""The agent CLIs as `make agents` installs them: where each program is, what its home must hold to talk to the stand-in, and its command lines.
-
-The command lines are written out here a second time on purpose, beside `cueloop_daemon.runners`: recordings made with them say what the CLIs do,
-not what we think of them.
-"""
+"""The agent CLIs that `make agents` installs, one after another. `CLIS` has them by name."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
-import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 
-HERE = Path(__file__).parent
-MODULES = HERE / "node_modules"
-MACHINE = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(
-    platform.machine().lower(), platform.machine()
-)
-SYSTEM = "darwin" if sys.platform == "darwin" else "linux"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where one CLI lives for one test: its home, the folder it works in, and the stand-in's port."""
-
-    home: Path
-    project: Path
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-
-@dataclass(frozen=True)
-class Call:
-    """One command line after the program's name; `stdin` None: /dev/null."""
-
-    argv: tuple[str, ...]
-    stdin: str | None = None
-
-
-@dataclass(frozen=True)
-class Cli:
-    """One CLI.
-
-    `lay` writes what its home needs and gives the variables that lead it to the stand-in, `logged_out` the names of those variables and files that
-    are its login. `find_id` gives the id of a conversation from a finished stream's JSON lines; `absent` and `malformed` are ids that it refuses.
-    `handle` turns an id into what the resume command line takes (pi: the path of a file). `choose` is the fresh command line with an id of ours.
-    """
-
-    name: str
-    package: str
-    program: Path
-    model: str
-    lay: Callable[[Place], Mapping[str, str]]
-    login_variables: frozenset[str]
-    login_files: tuple[str, ...]
-    fresh: Callable[[Place, str], Call]
-    resume: Callable[[Place, str, str], Call]
-    find_id: Callable[[Iterable[Mapping[str, object]]], str | None]
-    absent: str
-    malformed: str
-    handle: Callable[[Place, str], str] = lambda place, conversation: conversation
-    choose: Callable[[Place, str, str], Call] | None = None
-
-    @property
-    def version(self) -> str:
-        """The pinned version, as installed. Raises FileNotFoundError before `make agents`."""
-        return str(json.loads((MODULES / self.package / "package.json").read_text())["version"])
-
-
-def json_lines(output: str) -> list[Mapping[str, object]]:
-    """The JSON objects among the lines of `output`; other lines are passed over."""
-    found: list[Mapping[str, object]] = []
-    for line in output.splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
-
-
-def node_folder() -> Path:
-    """The folder of a node new enough for every CLI, from npm like the CLIs themselves. Raises FileNotFoundError if it is not installed."""
-    for name in (f"node-{SYSTEM}-{MACHINE}", f"node-bin-{SYSTEM}-{MACHINE}"):
-        folder = MODULES / name / "bin"
-        if (folder / "node").exists():
-            return folder
-    raise FileNotFoundError(f"no node for {SYSTEM} {MACHINE} in {MODULES}: run make agents")
-
-
-def path_of(bin_folder: Path) -> str:
-    """PATH of the CLIs: theirs, node's, and the system's."""
-    return os.pathsep.join((str(bin_folder), str(node_folder()), "/usr/local/bin", "/usr/bin", "/bin"))
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def _first(lines: Iterable[Mapping[str, object]], kind: str, key: str) -> str | None:
-    return next((str(line[key]) for line in lines if line.get("type") == kind and key in line), None)
-
+from agents.cli import MACHINE, MODULES, SYSTEM, Call, Cli, Place, first, write_file
 
 # claude
 
@@ -138,7 +35,8 @@ CLAUDE = Cli(
     login_files=(),
     fresh=lambda place, prompt: Call(_claude(), prompt),
     resume=lambda place, handle, message: Call(_claude("--resume", handle), message),
-    find_id=lambda lines: _first(lines, "result", "session_id"),
+    find_id=lambda lines: first(lines, "result", "session_id"),
+    memory=(".claude/projects",),
     absent="11111111-2222-4333-8444-555555555555",
     malformed="no-such-id",
     choose=lambda place, prompt, chosen: Call(_claude("--session-id", chosen), prompt),
@@ -164,7 +62,7 @@ env_key = "STUB_KEY"
 request_max_retries = 0
 stream_max_retries = 0
 """
-    _write(place.home / ".codex/config.toml", provider)
+    write_file(place.home / ".codex/config.toml", provider)
     return {"STUB_KEY": "stand-in"}
 
 
@@ -182,7 +80,8 @@ CODEX = Cli(
     login_files=(),
     fresh=lambda place, prompt: Call(_codex(), prompt),
     resume=lambda place, handle, message: Call(_codex("resume", handle), message),
-    find_id=lambda lines: _first(lines, "thread.started", "thread_id"),
+    find_id=lambda lines: first(lines, "thread.started", "thread_id"),
+    memory=(".codex/sessions", ".codex/state*", ".codex/session_index*"),
     absent="0199a213-81c0-7800-8aa1-bbab2a035a53",
     malformed="no-such-id",
 )
@@ -203,7 +102,7 @@ def _lay_gemini(place: Place) -> Mapping[str, str]:
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
     }
-    _write(place.home / ".gemini/settings.json", json.dumps(settings))
+    write_file(place.home / ".gemini/settings.json", json.dumps(settings))
     return {"GEMINI_API_KEY": "stand-in", "GOOGLE_GEMINI_BASE_URL": place.url, "GEMINI_CLI_NO_RELAUNCH": "true"}
 
 
@@ -221,7 +120,8 @@ GEMINI = Cli(
     login_files=(),
     fresh=lambda place, prompt: Call(_gemini(), prompt),
     resume=lambda place, handle, message: Call(_gemini("--resume", handle), message),
-    find_id=lambda lines: _first(lines, "init", "session_id"),
+    find_id=lambda lines: first(lines, "init", "session_id"),
+    memory=(".gemini/tmp", ".gemini/history", ".gemini/projects.json"),
     absent="22222222-2222-4333-8444-555555555555",
     malformed="no such id",
     choose=lambda place, prompt, chosen: Call(_gemini("--session-id", chosen), prompt),
@@ -245,7 +145,7 @@ provider = "stub"
 model = "{KIMI.model}"
 max_context_size = 100000
 """
-    _write(place.home / ".kimi-code/config.toml", config)
+    write_file(place.home / ".kimi-code/config.toml", config)
     return {"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
 
 
@@ -264,6 +164,7 @@ KIMI = Cli(
     fresh=lambda place, prompt: _kimi(prompt),
     resume=lambda place, handle, message: _kimi(message, "--session", handle),
     find_id=lambda lines: next((str(line["session_id"]) for line in lines if line.get("type") == "session.resume_hint"), None),
+    memory=(".kimi-code/sessions", ".kimi-code/session_index*"),
     absent="session_11111111-2222-4333-8444-555555555555",
     malformed="no such id",
 )
@@ -275,8 +176,8 @@ KIMI = Cli(
 def _lay_pi(place: Place) -> Mapping[str, str]:
     model = {"id": "stand-in", "contextWindow": 100000, "maxTokens": 1000}
     provider = {"baseUrl": f"{place.url}/v1", "api": "openai-completions", "apiKey": "stand-in", "models": [model]}
-    _write(place.home / ".pi/agent/models.json", json.dumps({"providers": {"stub": provider}}))
-    _write(place.home / ".pi/agent/settings.json", json.dumps({"retry": {"enabled": False}, "enableInstallTelemetry": False}))
+    write_file(place.home / ".pi/agent/models.json", json.dumps({"providers": {"stub": provider}}))
+    write_file(place.home / ".pi/agent/settings.json", json.dumps({"retry": {"enabled": False}, "enableInstallTelemetry": False}))
     return {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
 
 
@@ -286,7 +187,7 @@ def _pi(text: str, *extra: str) -> Call:
 
 def _pi_file(place: Place, conversation: str) -> str:
     """The file of a conversation; for one that has none, the path where it would be."""
-    folder = place.home / ".pi/agent/sessions" / ("--" + re.sub("/", "-", str(place.project).strip("/")) + "--")
+    folder = place.home / ".pi/agent/sessions" / f"--{str(place.project).strip('/').replace('/', '-')}--"
     found = sorted(folder.glob(f"*_{conversation}.jsonl"))
     return str(found[-1] if found else folder / f"2026-01-01T00-00-00-000Z_{conversation}.jsonl")
 
@@ -301,7 +202,8 @@ PI = Cli(
     login_files=(".pi/agent/models.json",),
     fresh=lambda place, prompt: _pi(prompt),
     resume=lambda place, handle, message: _pi(message, "--session", handle),
-    find_id=lambda lines: _first(lines, "session", "id"),
+    find_id=lambda lines: first(lines, "session", "id"),
+    memory=(".pi/agent/sessions",),
     absent="33333333-2222-4333-8444-555555555555",
     malformed="no such id",
     handle=_pi_file,
@@ -318,14 +220,14 @@ def _lay_opencode(place: Place) -> Mapping[str, str]:
     provider = {"npm": "@ai-sdk/openai-compatible", "name": "stub", "options": options, "models": models}
     config = {"autoupdate": False, "share": "disabled", "provider": {"stub": provider}, "enabled_providers": ["stub"]}
     path = place.home / "opencode.json"
-    _write(path, json.dumps(config))
+    write_file(path, json.dumps(config))
     switches = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE")
     return {f"OPENCODE_DISABLE_{name}": "1" for name in switches} | {"OPENCODE_CONFIG": str(path)}
 
 
 def _opencode(place: Place, text: str, *extra: str) -> Call:
     prompt = place.home / "prompt.md"
-    _write(prompt, text)
+    write_file(prompt, text)
     return Call(
         ("run", "--model", OPENCODE.model, "--format", "json", "--auto", *extra, "--file", str(prompt), "--", "Follow the file.")
     )
@@ -342,6 +244,8 @@ OPENCODE = Cli(
     fresh=_opencode,
     resume=lambda place, handle, message: _opencode(place, message, "-s", handle, "--dir", str(place.project)),
     find_id=lambda lines: next((str(line["sessionID"]) for line in lines if "sessionID" in line), None),
+    reaches=frozenset({"registry.npmjs.org:443"}),  # its own plugin package, wanted at every start
+    memory=(".local/share/opencode", ".local/state/opencode"),
     absent="ses_5f0e1d2c3b4a59687766554433",
     malformed="no-such-id",
 )

@@ -1,7 +1,7 @@
 """How four model APIs speak: what a request says, and the bytes of an answer or of a failure.
 
-Pure functions over parsed JSON. Each dialect streams one text answer as server-sent events in the shapes its own clients accept; nothing here
-offers or calls tools. `tests/agents/standin.py` serves them.
+Pure functions over parsed JSON. Each dialect streams one text answer as server-sent events in the shapes its own clients accept; nothing
+here offers or calls tools. `standin.py` serves them.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from agents.clis import MODULES, Place
+from agents.cli import MODULES, Place
 
 HOME = "/home/person"
 
@@ -25,8 +24,10 @@ def replacements(place: Place, host: str) -> Mapping[str, str]:
         host: "machine",
     }
     for path, neutral in list(pairs.items()):
-        if path.startswith("/"):
-            pairs[re.sub(r"[^A-Za-z0-9]", "-", path)] = re.sub(r"[^A-Za-z0-9]", "-", neutral)
+        if path.startswith("/"):  # as CLIs make a folder's name of a path
+            pairs[path.replace("/", "-")] = neutral.replace("/", "-")
+            pairs[re.sub(r"[^A-Za-z0-9]", "-", path)] = neutral.replace("/", "-")
+    pairs.pop("", None)
     return dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
 
 
@@ -50,8 +51,8 @@ def _without_prompt(line: str) -> str:
 def _shortened(value: object) -> object:
     """Texts of a system message, but not those around it, cut."""
     match value:
-        case {"role": "system"}:
-            return {key: _cut(item) for key, item in value.items()}
+        case dict() if value.get("role") == "system":
+            return _cut(value)
         case dict():
             return {key: _shortened(item) for key, item in value.items()}
         case list():
@@ -68,11 +69,3 @@ def _cut(value: object) -> object:
         case list():
             return [_cut(item) for item in value]
     return value
-
-
-def write(folder: Path, name: str, out: str, err: str, facts: Mapping[str, object]) -> None:
-    """`<name>.out`, `.err` and `.json` in `folder`, which is made."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.out").write_text(out)
-    (folder / f"{name}.err").write_text(err)
-    (folder / f"{name}.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")

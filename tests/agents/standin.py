@@ -1,7 +1,7 @@
 """A stand-in for the model APIs of the agent CLIs: one HTTP server on loopback, scripted, that remembers what it was asked.
 
-It also is the proxy of the CLIs it serves (`proxy_environment`): whatever a CLI tries to reach outside arrives here as a stranger, is refused and
-remembered, so a test can say that nothing left the machine.
+It also is the proxy of the CLIs it serves (`proxy_environment`): whatever a CLI tries to reach outside arrives here as a stranger, is
+refused and remembered, so that a test can say that nothing left the machine.
 """
 
 from __future__ import annotations
@@ -139,9 +139,7 @@ class StandIn:
 
     def proxy_environment(self) -> dict[str, str]:
         """Variables that lead a CLI's every request for elsewhere to this server, which refuses it."""
-        proxies = {
-            name: self.url for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-        }
+        proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"), self.url)
         return proxies | {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
 
     def note_stranger(self, address: str) -> None:

@@ -7,7 +7,8 @@ import signal
 import subprocess
 from collections.abc import Mapping
 
-from agents.clis import CLIS, Call, Cli, Place, path_of
+from agents.cli import Call, Cli, Place, path_of
+from agents.clis import CLIS
 from agents.standin import StandIn
 
 LIMIT = 240.0
@@ -33,7 +34,7 @@ def environment(cli: Cli, place: Place, stand_in: StandIn) -> dict[str, str]:
 
 
 def run(cli: Cli, call: Call, place: Place, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs the CLI to its end, in a session of its own. Raises subprocess.TimeoutExpired past the limit, when the whole group has been killed."""
+    """Runs the CLI to its end, in a session of its own. Raises subprocess.TimeoutExpired past the limit; the group is dead by then."""
     child = subprocess.Popen(
         [str(place.home.parent / "bin" / cli.name), *call.argv],
         cwd=place.project,

@@ -37,7 +37,7 @@ class Faulty:
         faults = self
 
         class Connection(sqlite3.Connection):
-            def execute(self, sql: str, *rest: object) -> sqlite3.Cursor:  # type: ignore[override]
+            def execute(self, sql: str, *rest: object) -> sqlite3.Cursor:
                 if sql == "COMMIT" and faults.failures > 0:
                     faults.failures -= 1
                     faults.attempts += 1
@@ -119,9 +119,24 @@ async def test_a_disk_that_stays_full_costs_one_gap_and_events_go_on_in_memory(w
         await sink.until_taken(5)
         assert methods(sink) == ["event", "gap", "event", "event", "gap"]
         assert hub.cursor == Cursor("epoch3", 5)
-        assert (hub.status.reason, hub.status.notice) == (None, "the event log is in use again, in a new epoch")
+        status = hub.status
+        assert (status.reason, status.notice) == (None, "the event log is in use again, in a new epoch")
     async with running(world.hub()) as hub:
         assert hub.cursor == Cursor("epoch3", 5)
+
+
+async def test_one_who_subscribes_while_the_disk_is_given_up_misses_nothing_and_has_no_gap(world: World) -> None:
+    faulty = Faulty()
+    async with running(world.hub(connect=faulty.connect)) as hub:
+        faulty.failures = float("inf")
+        hub.publish(warning("in the snapshot"))
+        sink = FakeSink()
+        subscribed = await hub.subscribe(sink, Filter())  # waits for the commit, which changes the epoch
+        assert subscribed.cursor == Cursor("epoch2", 1)
+        hub.start(subscribed.subscription)
+        hub.publish(warning())
+        await hub.flush()
+        assert (sink.numbers, methods(sink)) == ([2], ["event"])
 
 
 async def test_under_pressure_a_full_disk_is_not_waited_for(world: World) -> None:

@@ -168,7 +168,7 @@ class Gate:
         gate = self
 
         class Gated(sqlite3.Connection):
-            def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:  # type: ignore[override]
+            def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
                 if sql.startswith("SELECT seq, method"):
                     gate.is_reading.set()
                     assert gate.may_read.wait(10)

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cueloop_daemon.events.model import LONGEST_PATH, Group, Row
@@ -75,6 +76,31 @@ def test_after_a_kill_and_another_or_an_unknown_boot_the_end_may_be_lost(world: 
     assert found[0] != epoch
 
 
+def test_two_unknown_boots_are_not_the_same_boot(world: World) -> None:
+    killed, epoch = fill_and_kill(replace(world, boot_id=""))
+    assert epoch_and_end(killed)[0] != epoch
+
+
+def test_the_beginning_and_the_end_are_on_disk_and_commits_in_between_are_quick(world: World) -> None:
+    """A power cut must not bring back the clean end of the time before, nor take away the one that was said."""
+    levels: list[int] = []
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            if sql == "COMMIT":
+                levels.append(super().execute("PRAGMA synchronous").fetchone()[0])
+            return super().execute(sql, *rest)
+
+    def connect(path: str, how: str) -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{path}?{how}", uri=True, isolation_level=None, factory=Watched)
+
+    normal, full = 1, 2
+    log = open_log(replace(world.place, connect=connect))
+    log.append(Group(ROWS))
+    log.close(0)
+    assert levels == [full, normal, full]
+
+
 def test_a_clean_end_counts_once(world: World) -> None:
     """Opened again and killed, with a reboot: the clean end of the time before says nothing about this one."""
     fill(world)
@@ -137,6 +163,7 @@ def test_a_reserve_is_asked_for_before_the_old_one_is_used_up() -> None:
         assert revisions.next() <= floor
         if (new := revisions.to_reserve()) is not None:
             assert revisions.current < floor
+            assert revisions.to_reserve() is None
             floor = new
 
 

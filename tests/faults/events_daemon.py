@@ -191,4 +191,4 @@ async def main(folder: str, path: str, limit: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, *sys.argv[1:4], backend=sys.argv[4])
+    anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], backend=sys.argv[4])

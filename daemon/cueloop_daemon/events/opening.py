@@ -16,15 +16,15 @@ from cueloop_daemon.events.model import LONGEST_PATH, Place
 from cueloop_daemon.events.revisions import BLOCK
 from cueloop_daemon.events.sqlite import APPLICATION_ID, OVER, SCHEMA, SCHEMA_1, VERSION
 from cueloop_daemon.store.sqlite import (
-    LOOKING,
-    READING,
     WRITING,
     DbDamaged,
-    DbTooNew,
     DbUnwritable,
-    identity,
+    create_private,
     pragma,
+    probe,
+    remove,
     set_aside,
+    size,
     transaction,
     translated,
 )
@@ -95,10 +95,10 @@ def _open(place: Place, before: Before | None, moved_to: str | None) -> EventLog
     with contextlib.ExitStack() as stack:
         try:
             with translated():
-                has_wal = _size(place.path + "-wal") > 0
-                _probe(place, has_wal)
+                has_wal = size(place.path + "-wal") > 0
+                probe(place.path, place.connect, APPLICATION_ID, VERSION, "an event log")
                 can_go_on = before is None and not os.path.lexists(place.path + OVER)
-                is_new = _create_private(place.path)
+                is_new = create_private(place.path)
                 db = stack.enter_context(contextlib.closing(place.connect(place.path, WRITING)))
                 for setting in ("auto_vacuum=INCREMENTAL", *_SETTINGS) if is_new else _SETTINGS:
                     db.execute(f"PRAGMA {setting}").fetchall()
@@ -111,24 +111,6 @@ def _open(place: Place, before: Before | None, moved_to: str | None) -> EventLog
             raise
         stack.pop_all()
         return log
-
-
-def _probe(place: Place, has_wal: bool) -> None:
-    """Look without writing: a read-only connection does not copy the write-ahead log into the file when it is closed."""
-    if identity(place.path) is None or _size(place.path) == 0:
-        if any(os.path.lexists(place.path + suffix) for suffix in ("", "-wal", "-journal")):
-            raise DbDamaged("it is empty, or no file")
-        return
-    try:
-        with contextlib.closing(place.connect(place.path, READING if has_wal else LOOKING)) as db:
-            is_ours = pragma(db, "application_id") == APPLICATION_ID
-            version = pragma(db, "user_version")
-    finally:
-        _remove(place.path + "-shm")  # made by the look; we never use one
-    if is_ours and version > VERSION:
-        raise DbTooNew(f"a newer version wrote it (format {version}, this one knows {VERSION})")
-    if not is_ours:
-        raise DbDamaged("it is a database of something else")
 
 
 def _begin(db: sqlite3.Connection, place: Place, before: Before, goes_on: Callable[[_Kept], bool]) -> Opened:
@@ -148,7 +130,7 @@ def _begin(db: sqlite3.Connection, place: Place, before: Before, goes_on: Callab
 def _tidy(db: sqlite3.Connection, path: str) -> None:
     """The log is ours and its epoch is written: quicker commits from here on, and no leftovers that speak of the past."""
     db.execute("PRAGMA synchronous=NORMAL")
-    _remove(path + OVER)
+    remove(path + OVER)
 
 
 def _has_schema(db: sqlite3.Connection) -> bool:
@@ -183,23 +165,3 @@ def _kept(db: sqlite3.Connection) -> _Kept:
 def _has_its_end(kept: _Kept, place: Place, has_wal: bool) -> bool:
     """An open log always has a write-ahead log; without one, and without a clean end, somebody removed it."""
     return kept.clean or (has_wal and place.boot_id != "" and kept.boot_id == place.boot_id)
-
-
-def _create_private(path: str) -> bool:
-    """Whether there was no file. SQLite would make it readable by others, and its other files like it."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        return True
-    return False
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except FileNotFoundError:
-        return 0

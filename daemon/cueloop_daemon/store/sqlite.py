@@ -107,6 +107,50 @@ def identity(path: str) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
+def probe(path: str, connect: Connect, application_id: int, newest: int, what: str) -> None:
+    """Look without writing: a read-only connection does not copy the write-ahead log into the file when it is closed.
+
+    Returns where there is nothing, or a database of this id and at most this `user_version`. DbTooNew: a newer one. DbDamaged:
+    no `what` of ours.
+    """
+    if identity(path) is None or size(path) == 0:
+        if any(os.path.lexists(path + suffix) for suffix in ("", "-wal", "-journal")):
+            raise DbDamaged("it is empty, or no file")
+        return
+    try:
+        with contextlib.closing(connect(path, READING if size(path + "-wal") > 0 else LOOKING)) as db:
+            is_ours = pragma(db, "application_id") == application_id
+            version = pragma(db, "user_version")
+    finally:
+        remove(path + "-shm")  # made by the look; we never use one
+    if is_ours and version > newest:
+        raise DbTooNew(f"a newer version wrote it (format {version}, this one knows {newest})")
+    if not is_ours:
+        raise DbDamaged(f"it is not {what}")
+
+
+def create_private(path: str) -> bool:
+    """Whether there was no file. SQLite would make it readable by others, and its other files like it."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        return True
+    return False
+
+
+def remove(path: str) -> None:
+    """Unlink, if that can be."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def size(path: str) -> int:
+    """Bytes of what is at `path`, 0 if there is nothing."""
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
 def set_aside(path: str) -> str | None:
     """Rename the database and the files beside it to the next free name, byte for byte. The new name; None if nothing was there.
 

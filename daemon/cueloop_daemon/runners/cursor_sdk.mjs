@@ -13,7 +13,9 @@ async function loadSdk(cwd) {
   const places = [cwd, path.join(path.dirname(process.execPath), "..", "lib")];
   for (const place of places) {
     try {
-      return await import(pathToFileURL(createRequire(path.join(place, "package.json")).resolve("@cursor/sdk")));
+      const file = createRequire(path.join(place, "package.json")).resolve("@cursor/sdk");
+      const sdk = await import(pathToFileURL(file));
+      return sdk.Agent ? sdk : sdk.default; // a CommonJS build need not show its names
     } catch (error) {
       if (error.code !== "MODULE_NOT_FOUND" && error.code !== "ERR_MODULE_NOT_FOUND") throw error;
     }

@@ -53,10 +53,6 @@ class Doc:
         """Exactly `true`."""
         return self._value.get(key) is True
 
-    def is_false(self, key: str) -> bool:
-        """Exactly `false`."""
-        return self._value.get(key) is False
-
 
 def event_of(line: Line) -> Doc | None:
     """The object that a line holds; None: it is text.

@@ -244,6 +244,10 @@ class TaskFiles(Protocol):
         """Take the task out of the queue."""
         ...
 
+    def archive_settled(self) -> Literal["changed", "already"]:
+        """Move every task that is done or rejected from the queue to the done file, as it stands; the done file first."""
+        ...
+
     def status(self, task_id: str) -> tuple[str | None, str | None]:
         """(status in the queue, status in the done file); None where it is not there."""
         ...

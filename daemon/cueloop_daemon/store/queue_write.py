@@ -30,6 +30,8 @@ from cueloop_daemon.workspace.files import read_regular
 ATTEMPTS = 20
 """How often our change is made again on top of somebody else's before it is given up."""
 
+SETTLED = ("done", "rejected")
+
 Json = dict[str, Any]
 Change = Callable[[list[Json]], bool]
 """Changes the tasks in place; False: there is nothing to change."""
@@ -91,6 +93,28 @@ class QueueFiles:
             return task is not None
 
         return self._change(self._io, change)
+
+    def archive_settled(self) -> Literal["changed", "already"]:
+        """Move every task that is done or rejected from the queue to the done file, as it stands; the done file first."""
+        settled = [task for task in self._tasks(self._io) if isinstance(task, dict) and task.get("status") in SETTLED]
+        if not settled:
+            return "already"
+        names = {str(task.get("id", "")).strip() for task in settled}
+
+        def add(tasks: list[Json]) -> bool:
+            known = {str(task.get("id", "")).strip() for task in tasks if isinstance(task, dict)}
+            new = [task for task in settled if str(task.get("id", "")).strip() not in known]
+            tasks.extend(new)
+            return bool(new)
+
+        def remove(tasks: list[Json]) -> bool:
+            kept = [task for task in tasks if not _is_settled(task, names)]
+            changed = len(kept) != len(tasks)
+            tasks[:] = kept
+            return changed
+
+        self._change(self._done_io, add)
+        return self._change(self._io, remove)
 
     def status(self, task_id: str) -> tuple[str | None, str | None]:
         """(status in the queue, status in the done file); None where it is not there."""
@@ -175,6 +199,11 @@ def _printed(document: Json) -> bytes:
 def _find(tasks: list[Json], task_id: str) -> Json | None:
     wanted = task_id.strip()
     return next((task for task in tasks if isinstance(task, dict) and str(task.get("id", "")).strip() == wanted), None)
+
+
+def _is_settled(task: object, names: set[str]) -> bool:
+    """Whether this is one of the tasks that were archived, and nobody has opened it again meanwhile."""
+    return isinstance(task, dict) and task.get("status") in SETTLED and str(task.get("id", "")).strip() in names
 
 
 def _set(task: Json, key: str, value: str, *, after: str) -> None:

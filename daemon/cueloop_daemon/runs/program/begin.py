@@ -62,7 +62,7 @@ async def begin_task(state: State, journal: Journal, world: World) -> State:
         case Refused(decision=decision):
             if state.number > 0:
                 await decided(journal, world, "decision", decision)
-            blocking = ends.refused(decision, await moment(journal, world, "refused/at"))
+            blocking = ends.refused(decision, await moment(journal, world, "refused/observed"))
             await blocked(journal, world, "refused", blocking)
             code = ends.exit_of_refusal(mode_of(world))
             said = ends.error("unknown", decision.message, decision.detail) if code else None

@@ -35,7 +35,7 @@ async def fail_task(state: State, journal: Journal, world: World) -> State:
     world.notify.send(f"{task.task_id} failed", fail.reason, kind="fail")
     await unlock_queue(journal, world)
     if fail.kind == "gate":
-        at = await moment(journal, world, "blocked/at")
+        at = await moment(journal, world, "blocked/observed")
         command = shlex.join(world.config.agent.ci_gate.argv)
         blocking = ends.ci_blocked(task.task_id, command, fail.exit_code, fail.pattern, at)
         await blocked(journal, world, "blocked", blocking)

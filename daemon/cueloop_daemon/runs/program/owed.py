@@ -47,6 +47,9 @@ async def complete(journal: Journal, world: World, row: OwedRow, key: str) -> No
                 f"Task {row.task_id} is {where} by now, so it was left as it is.",
                 task_id=row.task_id,
             )
+    archived = await journal.converge(f"{key}/archive", lambda again: _archive(world), TEXT)
+    if archived == "changed":
+        await queue_changed(journal, world, f"{key}/said-archive")
     if row.publish != "off":
         await publish(journal, world, row, f"{key}/publish")
     cleared = await journal.converge(f"{key}/clear", lambda again: _clear(world, row), WRITTEN)
@@ -67,6 +70,10 @@ async def _add_done(world: World, row: OwedRow) -> str:
 
 async def _remove(world: World, row: OwedRow) -> str:
     return world.files.remove_from_queue(row.task_id)
+
+
+async def _archive(world: World) -> str:
+    return world.files.archive_settled()
 
 
 async def _clear(world: World, row: OwedRow) -> Written:

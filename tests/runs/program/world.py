@@ -1,0 +1,209 @@
+"""A world for programs: real files in a folder of its own, real runners, real agents as plain child processes of the fake shim."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from cueloop_daemon.core.model import Snapshot
+from cueloop_daemon.runners.plugin import PluginFacts
+from cueloop_daemon.runs.prompts import PromptFiles
+from cueloop_daemon.runs.types import Exited, NotStarted, Order, OwedRow, RunIdentity
+from cueloop_daemon.store.atomic import Author
+from cueloop_daemon.store.history import History
+from cueloop_daemon.store.queue_write import QueueFiles
+from cueloop_daemon.store.session_store import SessionStore
+from cueloop_daemon.store.session_writer import RunSessionWriter
+from cueloop_daemon.store.stop_marker import clear_stop, is_stop_requested
+from cueloop_daemon.store.system import System
+from cueloop_daemon.store.trees import GitTrees
+from cueloop_daemon.workspace.files import FileCache
+from cueloop_daemon.workspace.loading import Loader, QueueCache, queue_places
+from cueloop_daemon.workspace.view import snapshot_of
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.envelope import Event
+from cueloop_protocol.params import RunStartParams
+from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.shapes import Question
+from runs.fakes import FakeLink, FakeShim, Script
+
+
+def run_as_child(root: str) -> Any:
+    """A fake shim's `play` that really runs the child, to its end."""
+
+    def play(order: Order) -> Script | NotStarted:
+        stdin = subprocess.DEVNULL if order.stdin is None else open(order.stdin, "rb")
+        try:
+            done = subprocess.run(
+                order.argv, env=dict(order.env), cwd=root, stdin=stdin, capture_output=True, timeout=60, check=False
+            )
+        except OSError as exc:
+            return NotStarted("exec", exc.errno or 0)
+        finally:
+            if stdin is not subprocess.DEVNULL:
+                stdin.close()
+        code, signal = (done.returncode, None) if done.returncode >= 0 else (None, -done.returncode)
+        sizes = len(done.stdout), len(done.stderr)
+        return Script(done.stdout, done.stderr, Exited(code, signal, "self", *sizes, 0))
+
+    return play
+
+
+@dataclass
+class Folder:
+    """The run's folder, on disk."""
+
+    path: Path
+    shim: FakeShim
+
+    def write_prompt(self, number: int, text: str) -> str:
+        return self._keep(f"{number}.prompt", text.encode())
+
+    def write_stdin(self, number: int, data: bytes) -> str:
+        return self._keep(f"{number}.stdin", data)
+
+    def _keep(self, name: str, data: bytes) -> str:
+        file = self.path / name
+        if not file.exists():
+            file.write_bytes(data)
+        return str(file)
+
+    def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+        script = self.shim.scripts.get(number)
+        whole = b"" if not isinstance(script, Script) else script.out if stream == "out" else script.err
+        return offset, whole[offset : offset + limit]
+
+
+@dataclass
+class Memory:
+    """What the run's record keeps beside the journal; outlives a life."""
+
+    owed: dict[str, OwedRow] = field(default_factory=dict)
+    conversations: dict[tuple[object, ...], tuple[str, str]] = field(default_factory=dict)
+    etag: str | None = None
+    answers: list[tuple[str, str | None]] = field(default_factory=list)
+    asked: list[Question] = field(default_factory=list)
+    output: list[tuple[int, str, int]] = field(default_factory=list)
+    told: list[Event] = field(default_factory=list)
+    notified: list[str] = field(default_factory=list)
+
+
+class TestWorld:
+    """One life's world. Implements `runs.types.World`."""
+
+    __test__ = False
+
+    def __init__(
+        self, root: Root, caller: Caller, params: RunStartParams, env: Mapping[str, str], shim: FakeShim, memory: Memory
+    ) -> None:
+        self.root = root
+        self.caller = caller
+        self.memory = memory
+        self.shim = shim
+        self.run = RunIdentity("r-1", params, caller, env)
+        self.link = FakeLink(shim)
+        base = Path(root.base, ".cueloop", "cache", "cueloopd", "runs", "r-1")
+        base.mkdir(parents=True, exist_ok=True)
+        self.folder = Folder(base, shim)
+        self.trees = GitTrees(root, caller, env, ())
+        self._wall = lambda: int(dt.datetime.now(dt.UTC).timestamp() * 1e9)
+        self._loader = Loader(root, FileCache(self._wall), QueueCache(self._wall), self._wall)
+        config = self._loader.config(caller)
+        assert isinstance(config.config, Config)
+        self.config = config.config
+        queue, done = queue_places(config, root, caller)
+        system, author = System(), Author(os.getpid(), "1")
+        self.files = QueueFiles(queue.io, done.io, system, author, lambda: True)
+        store = SessionStore(
+            root,
+            system=system,
+            clock=self.now,
+            history=History(root, system, author, os.getuid()),
+            author=author,
+            uid=os.getuid(),
+            still_ours=lambda: True,
+        )
+        self.sessions = RunSessionWriter(store, self.now, memory.etag, self._remember)
+        self.prompts = PromptFiles(root, ())
+        self.plugins: Mapping[str, PluginFacts] = {}
+        self.questions = self
+        self.conversations = self
+        self.owed = self
+        self.notify = self
+        self.stop_marker = self
+        self.idle_seconds: float | None = 900.0
+        self.wall_seconds: float | None = None
+        self.question_minutes = 60
+        self.shown: list[tuple[str | None, str | None, str]] = []
+
+    # what is kept
+
+    def _remember(self, etag: str | None) -> None:
+        self.memory.etag = etag
+
+    def rows(self) -> tuple[OwedRow, ...]:
+        return tuple(self.memory.owed.values())
+
+    async def accept(self, row: OwedRow) -> None:
+        self.memory.owed.setdefault(row.task_id, row)
+
+    async def settled(self, task_id: str) -> None:
+        self.memory.owed.pop(task_id, None)
+
+    def find(self, *key: object) -> str | None:
+        found = self.memory.conversations.get(key)
+        return None if found is None or found[1] == "gone" else found[0]
+
+    def keep(self, *args: object) -> None:
+        *key, conversation, state = args
+        self.memory.conversations[tuple(key)] = (str(conversation), str(state))
+
+    async def ask(self, question: Question) -> tuple[str, str | None]:
+        if question.question_id not in {one.question_id for one in self.memory.asked}:
+            self.memory.asked.append(question)
+        return self.memory.answers.pop(0) if self.memory.answers else ("keep", None)
+
+    def send(self, title: str, text: str, *, kind: str) -> None:
+        self.memory.notified.append(f"{kind}: {title}")
+
+    def seen(self) -> str | None:
+        return "marker" if is_stop_requested(self.root, System()) else None
+
+    def remove(self, identity: str) -> None:
+        clear_stop(self.root, System())
+
+    def tell(self, number: int, stream: Literal["out", "err"], offset: int, event: Event) -> None:
+        known = max((upto for one, name, upto in self.memory.output if (one, name) == (number, stream)), default=0)
+        if offset > known or not self.memory.output:
+            self.memory.output.append((number, stream, offset))
+            self.memory.told.append(event)
+
+    def show(self, *, task_id: str | None, phase: str | None, state: str) -> None:
+        self.shown.append((task_id, phase, state))
+
+    # the world
+
+    def now(self) -> dt.datetime:
+        return dt.datetime.now(dt.UTC)
+
+    def new_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def find_program(self, name: str) -> str | None:
+        path = os.path.join(self.root.path, name) if "/" in name and not name.startswith("/") else name
+        return shutil.which(path, path=self.run.env.get("PATH"))
+
+    async def look(self) -> Snapshot:
+        await anyio.lowlevel.checkpoint()
+        return snapshot_of(self._loader.load(self.caller), None, None, 1)
+
+    async def sleep_until(self, moment: dt.datetime) -> None:
+        await anyio.sleep(0)

@@ -507,6 +507,10 @@ class World(Protocol):
         """The absolute path of a program on the caller's PATH; None if there is none that can be executed."""
         ...
 
+    async def version_text(self, argv: tuple[str, ...]) -> str:
+        """What a program says of its version: its output, standard input closed, a few seconds at most; empty if it says nothing."""
+        ...
+
     async def look(self) -> Snapshot:
         """The repository as it stands now, for this run's caller."""
         ...

@@ -201,6 +201,14 @@ class TestWorld:
         path = os.path.join(self.root.path, name) if "/" in name and not name.startswith("/") else name
         return shutil.which(path, path=self.run.env.get("PATH"))
 
+    async def version_text(self, argv: tuple[str, ...]) -> str:
+        program = self.find_program(argv[0])
+        if program is None:
+            return ""
+        return subprocess.run(
+            [program, *argv[1:]], env=dict(self.run.env), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        ).stdout
+
     async def look(self) -> Snapshot:
         await anyio.lowlevel.checkpoint()
         return snapshot_of(self._loader.load(self.caller), None, None, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 
 import anyio.to_thread
 from cueloop_protocol.documents.envelope import PhaseCompleted, PhaseEntered
@@ -43,6 +44,9 @@ async def run_phase(state: State, journal: Journal, world: World) -> State:
         await warn(journal, world, "unusable", chosen.message, task_id=task.task_id)
         return failed(state, ends.error(chosen.code, chosen.message, chosen.detail))
     settings, runner, warnings = chosen
+    asks = runner.version_argv(settings)
+    if asks is not None:
+        runner = runner.with_version(await journal.note("version", partial(world.version_text, asks), TEXT))
     for number, text in enumerate(warnings):
         await warn(journal, world, f"settings/{number}", text, task_id=task.task_id)
     task = await _write(state, task, journal, world)

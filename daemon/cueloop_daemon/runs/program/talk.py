@@ -70,11 +70,29 @@ class Scene:
         return self.world.root.join(".cueloop", "cache", "plans", f"{self.task.task_id}.md")
 
     async def find_conversation(self) -> str | None:
-        """The conversation of this very phase, as JSON."""
+        """The conversation of this very phase, as JSON. One of ours that no stream has reported counts for few runners only."""
         task = self.task
-        return self.world.conversations.find(
+        found = self.world.conversations.find(
             task.task_id, task.session.session_id, task.iteration, task.phase, self.settings.runner
         )
+        if found is None:
+            return None
+        conversation = Conversation(**json.loads(found))
+        if conversation.is_ours and self.runner.reader().interrupted(chosen=conversation) is None:
+            return None
+        return found
+
+    def remember(self, conversation: str | None) -> None:
+        """What a successful stream leaves to be continued: the session that it reported, or none, whatever we had chosen."""
+        task = self.task
+        if conversation is not None:
+            self.keep(conversation, "reported")
+            return
+        chosen = self.world.conversations.find(
+            task.task_id, task.session.session_id, task.iteration, task.phase, self.settings.runner
+        )
+        if chosen is not None:
+            self.keep(chosen, "gone")
 
     def keep(self, conversation: str, state: str) -> None:
         """Remember the conversation of this phase."""
@@ -119,7 +137,7 @@ async def talk(scene: Scene, key: str, name: str, fields: Mapping[str, str], *, 
         scene.last_text = result.text or scene.last_text
         fresh += conversation is None
         if result.verdict == "succeeded":
-            scene.keep(result.conversation, "reported") if result.conversation else None
+            scene.remember(result.conversation)
             return None
         if result.verdict == "gone" and conversation is not None:
             scene.keep(conversation, "gone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 import uuid
 from collections.abc import Callable
@@ -49,6 +50,9 @@ from cueloop_daemon.workspace.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
+
+SPARE_DESCRIPTORS = 128
+"""Files that are open beside the connections: logs, databases, watches, what is being read."""
 
 
 class Say(Protocol):
@@ -98,6 +102,14 @@ def run_daemon(root: Root, ownership: Ownership, environ: dict[str, str], home: 
         new_epoch=lambda: uuid.uuid4().hex[:16],
     )
     anyio.run(Daemon(setting, ownership, say).run)
+
+
+def allow_descriptors(wanted: int) -> None:
+    """Raise the soft limit of open files so that `wanted` connections fit, as far as the hard limit lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted + SPARE_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(wanted + SPARE_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Daemon:
@@ -168,6 +180,7 @@ class Daemon:
         listener = self._place.bind(self._setting.environ)
         services = self._services(workspace, hub, sessions, announcer, watcher, listener)
         limits = Limits(connections=settings.max_connections)
+        allow_descriptors(settings.max_connections)
         server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
         services.connections, services.counters = lambda: server.connections, server.counters
         house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, self._place.publish)

@@ -25,6 +25,7 @@ FAILURES: Mapping[str, tuple[int, ...]] = {
     "codex": (400, 401, 429, 500, 529),
     "gemini": (400, 401),
     "kimi": (400, 401, 429, 500, 529),
+    "kimi-1": (400, 401, 429, 500),
     "pi": (400, 401, 429, 500, 529),
     "opencode": (400, 401, 429),
 }
@@ -33,8 +34,12 @@ FAILURES: Mapping[str, tuple[int, ...]] = {
 NO_CUT = frozenset({"gemini", "opencode"})
 """CLIs that begin a cut answer anew by themselves, again and again."""
 
-NO_LOGIN_WORD = frozenset({"opencode"})
-"""CLIs that do not know a provider's models without a login, and so speak of an unknown model instead."""
+CREATES = frozenset({"kimi-1"})
+"""CLIs that begin a conversation under the id that was asked for where there is none, silently."""
+
+UNTOLD: Mapping[str, frozenset[str]] = {"opencode": frozenset({"login"}), "kimi-1": frozenset({"login", "api-401"})}
+"""Cases in which a CLI does not say that it wants a login where a program could rely on it. opencode does not know a provider's models without
+one and speaks of an unknown model; the first kimi prints everything as plain text where the model's own words go."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +62,22 @@ class Case:
 
 def opening(cli: Cli, place: Place) -> Iterator[Case]:
     """The cases that need no conversation of before. The first one is `fresh`."""
+
+    def wanting(name: str) -> str:
+        return "failed" if name in UNTOLD.get(cli.name, ()) else "login"
+
     marigold = Text(FIRST_WORD)
     yield Case("fresh", cli.fresh(place, PROMPT), "succeeded", marigold)
     for status in FAILURES[cli.name]:
-        yield Case(f"api-{status}", cli.fresh(place, PROMPT), "login" if status == 401 else "failed", Failure(status))
+        yield Case(
+            f"api-{status}", cli.fresh(place, PROMPT), wanting(f"api-{status}") if status == 401 else "failed", Failure(status)
+        )
     if cli.name not in NO_CUT:
         yield Case("cut", cli.fresh(place, PROMPT), "failed", Cut(FIRST_WORD))
     if cli.choose:
         yield Case("chosen", cli.choose(place, PROMPT, CHOSEN), "succeeded", marigold)
         yield Case("chosen-again", cli.choose(place, PROMPT, CHOSEN), "succeeded" if cli.name == "pi" else "failed", marigold)
-    yield Case(
-        "login", cli.fresh(place, PROMPT), "login" if cli.name not in NO_LOGIN_WORD else "failed", marigold, logged_out=True
-    )
+    yield Case("login", cli.fresh(place, PROMPT), wanting("login"), marigold, logged_out=True)
 
 
 def continuing(cli: Cli, place: Place, conversation: str) -> Iterator[Case]:
@@ -79,10 +88,12 @@ def continuing(cli: Cli, place: Place, conversation: str) -> Iterator[Case]:
         return Case(name, cli.resume(place, file or wanted, MESSAGE), verdict, answer, wanted, file, forgotten=forgotten)
 
     yield resumed("resumed", "succeeded", conversation, Text(SECOND_WORD))
-    yield resumed("gone", "gone", cli.absent, Text(SECOND_WORD))
-    yield resumed("malformed", "gone", cli.malformed, Text(SECOND_WORD))
+    missing = "succeeded" if cli.name in CREATES else "gone"
+    yield resumed("gone", missing, cli.absent, Text(SECOND_WORD))
+    if cli.name not in CREATES:
+        yield resumed("malformed", "gone", cli.malformed, Text(SECOND_WORD))
     yield resumed("resumed-api-400", "failed", conversation, Failure(400))
-    yield resumed("forgotten", "gone", conversation, Text(SECOND_WORD), forgotten=True)
+    yield resumed("forgotten", missing, conversation, Text(SECOND_WORD), forgotten=True)
 
 
 def forget_conversations(cli: Cli, place: Place) -> None:

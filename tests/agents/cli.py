@@ -51,7 +51,7 @@ class Cli:
     the home) are its login, `memory` the files and folders (globs under the home) that hold its conversations. `find_id` gives a
     conversation's id from a finished stream; `absent` and `malformed` are ids it refuses. `handle` turns an id into what the resume
     command line takes (pi: the path of a file). `choose` is the fresh command line with an id of ours. `reaches` are the addresses that
-    it tries to reach with every documented switch off.
+    it tries to reach with every documented switch off. `from_pypi`: the version, where it is no npm package.
     """
 
     name: str
@@ -70,10 +70,18 @@ class Cli:
     handle: Callable[[Place, str], str] = lambda place, conversation: conversation
     choose: Callable[[Place, str, str], Call] | None = None
     reaches: frozenset[str] = frozenset()
+    from_pypi: str = ""
+
+    @property
+    def runner(self) -> str:
+        """The runner that drives it: `kimi` for the old generation `kimi-1` too."""
+        return self.name.partition("-")[0]
 
     @property
     def version(self) -> str:
         """As installed. Raises FileNotFoundError before `make agents`."""
+        if self.from_pypi:
+            return self.from_pypi
         return str(json.loads((MODULES / self.package / "package.json").read_text())["version"])
 
     def file(self, place: Place, conversation: str) -> str | None:

@@ -170,6 +170,51 @@ KIMI = Cli(
 )
 
 
+# kimi of the first generation: not in npm, see docs/runners.md
+
+
+OWN_ID = "CL-0001-p2-1704153600"
+
+
+def _lay_kimi_1(place: Place) -> Mapping[str, str]:
+    config = f"""default_model = "{KIMI_1.model}"
+telemetry = false
+[loop_control]
+max_retries_per_step = 1
+[providers.stub]
+type = "openai_legacy"
+base_url = "{place.url}/v1"
+api_key = "stand-in"
+[models.{KIMI_1.model}]
+provider = "stub"
+model = "{KIMI_1.model}"
+max_context_size = 100000
+"""
+    write_file(place.home / ".kimi/config.toml", config)
+    return {"KIMI_CLI_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
+
+
+def _kimi_1(text: str, *session: str) -> Call:
+    return Call(("--yolo", *session, "--model", KIMI_1.model, "--print", "--prompt", text, "--output-format", "stream-json"))
+
+
+KIMI_1 = Cli(
+    name="kimi-1",
+    package="kimi-cli",
+    program=MODULES.parent / "kimi-1/bin/kimi",
+    model="kimi-for-coding",
+    lay=_lay_kimi_1,
+    login_files=(".kimi/config.toml",),
+    fresh=lambda place, prompt: _kimi_1(prompt, "--session", OWN_ID),
+    resume=lambda place, handle, message: _kimi_1(message, "--session", handle),
+    find_id=lambda lines: OWN_ID,
+    memory=(".kimi/sessions",),
+    absent="CL-0002-p2-1704153600",
+    malformed="no such id",
+    from_pypi="1.51.0",
+)
+
+
 # pi
 
 
@@ -250,4 +295,6 @@ OPENCODE = Cli(
     malformed="no-such-id",
 )
 
+OLDER: Mapping[str, Cli] = {KIMI_1.name: KIMI_1}
+"""Generations that are still in use, recorded once."""
 CLIS: Mapping[str, Cli] = {cli.name: cli for cli in (CLAUDE, CODEX, GEMINI, KIMI, PI, OPENCODE)}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from agents.cases import Case, continuing, opening, perform
 from agents.cli import Cli, Place, json_lines
-from agents.clis import CLIS
+from agents.clis import CLIS, OLDER
 from agents.scrub import replacements, scrubbed
 from agents.standin import StandIn
 from agents.workshop import lay_programs
@@ -43,16 +43,21 @@ def performed(cli: Cli, place: Place, stand_in: StandIn) -> Iterator[tuple[Case,
         yield case, perform(cli, case, place, stand_in)
 
 
+def found_id(cli: Cli, case: Case, done: Done) -> str | None:
+    """The conversation that answered. Where the stream never says, it is the one that was asked for."""
+    return case.asked if cli.from_pypi and case.asked else cli.find_id(json_lines(done.stdout))
+
+
 def facts_of(cli: Cli, case: Case, done: Done, pairs: Mapping[str, str], date: str) -> Mapping[str, object]:
     """The JSON beside a recording."""
-    id_ = {"id": cli.find_id(json_lines(done.stdout))} if case.verdict == "succeeded" else {}
+    id_ = {"id": found_id(cli, case, done)} if case.verdict == "succeeded" else {}
     return {
-        "cli": cli.name,
+        "cli": cli.runner,
         "package": cli.package,
         "version": cli.version,
         "date": date,
         "case": case.name,
-        "argv": [cli.name, *(scrubbed(word, pairs) for word in case.call.argv)],
+        "argv": [cli.runner, *(scrubbed(word, pairs) for word in case.call.argv)],
         "stdin": case.call.stdin is not None,
         "exit": done.returncode,
         "asked": {"id": case.asked, "file": scrubbed(case.file, pairs) if case.file else None} if case.asked else None,
@@ -62,7 +67,7 @@ def facts_of(cli: Cli, case: Case, done: Done, pairs: Mapping[str, str], date: s
 
 def record(cli: Cli, date: str, host: str) -> None:
     """Replaces the recordings of one CLI."""
-    folder = STREAMS / cli.name
+    folder = STREAMS / "older" / cli.runner if cli.from_pypi else STREAMS / cli.name
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -85,10 +90,10 @@ def record(cli: Cli, date: str, host: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--date", default=datetime.datetime.now(datetime.UTC).date().isoformat())
-    parser.add_argument("cli", nargs="*", help=", ".join(CLIS))
+    parser.add_argument("cli", nargs="*", help=", ".join((*CLIS, *OLDER)))
     options = parser.parse_args()
     for name in options.cli or CLIS:
-        record(CLIS[name], options.date, socket.gethostname())
+        record({**CLIS, **OLDER}[name], options.date, socket.gethostname())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from agents.cases import FIRST_WORD, MESSAGE, PROMPT, Case
 from agents.cli import Cli, Place
 from agents.clis import CLIS

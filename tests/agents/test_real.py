@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from agents.cli import Cli
 from agents.clis import CLIS
 from agents.repository import GATE_SAYS, TITLE, continue_decisions, repository, summary_of

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agents.cases import FAILURES, NO_CUT
-from agents.clis import CLIS
+from agents.clis import CLIS, OLDER
+from cueloop_daemon.runners import Conversation, Failed, Succeeded, UnknownRunner, runner_for
 
 HERE = Path(__file__).parent
 STREAMS = HERE.parent / "data/streams"
 PINNED = json.loads((HERE / "package.json").read_text())["dependencies"]
 CONTINUING = {"resumed", "gone", "malformed", "forgotten", "resumed-api-400"}
-EVERY = sorted(path.relative_to(STREAMS).with_suffix("").as_posix() for path in STREAMS.glob("*/*.json"))
+EVERY = sorted(path.relative_to(STREAMS).with_suffix("").as_posix() for path in STREAMS.glob("**/*.json"))
 ABSOLUTE = re.compile(r"(?<![\w.:/~-])/(?:Users|build|data|home|mnt|opt|private|root|srv|tmp|usr|var|work)\b[^\s\"'`,)\\]*")
 
 
@@ -38,15 +40,36 @@ def test_each_cli_has_every_case(cli: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_a_recording_says_what_it_is(name: str) -> None:
     facts = facts_of(name)
-    cli = CLIS[facts["cli"]]
-    assert name == f"{facts['cli']}/{facts['case']}"
-    assert facts["version"] == PINNED[cli.package], "record anew: python tests/agents/record.py"
+    older = name.startswith("older/")
+    cli = OLDER[f"{facts['cli']}-1"] if older else CLIS[facts["cli"]]
+    assert name == f"{'older/' if older else ''}{facts['cli']}/{facts['case']}"
+    assert facts["version"] == (cli.from_pypi if older else PINNED[cli.package]), "record anew: python tests/agents/record.py"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["date"])
-    assert facts["argv"][0] == cli.name
+    assert facts["argv"][0] == facts["cli"]
     verdict = facts["expect"]["verdict"]
     assert verdict in ("succeeded", "gone", "failed", "login")
     assert (verdict == "succeeded") == bool(facts["expect"].get("id"))
     assert bool(facts["asked"]) == (facts["case"] in CONTINUING)
+
+
+@pytest.mark.parametrize("path", sorted((STREAMS / "older").glob("*/*.json")), ids=lambda path: path.stem)
+def test_an_older_generation_is_read_as_what_it_means(path: Path) -> None:
+    facts = json.loads(path.read_text())
+    runner = runner_for(facts["cli"], {})
+    assert not isinstance(runner, UnknownRunner)
+    reader = runner.with_version(facts["version"]).reader()
+    reader.feed(path.with_suffix(".out").read_bytes())
+    reader.feed_err(path.with_suffix(".err").read_bytes())
+    asked = Conversation(facts["asked"]["id"]) if facts["asked"] else None
+    verdict = reader.verdict(facts["exit"], None, resumed=asked)
+    assert isinstance(verdict, {"succeeded": Succeeded, "failed": Failed}[facts["expect"]["verdict"]])
+    if isinstance(verdict, Succeeded):
+        assert verdict.conversation is not None
+        assert verdict.conversation.id == facts["expect"]["id"]
+
+
+def test_an_older_generation_was_recorded() -> None:
+    assert {path.parent.name for path in STREAMS.glob("older/*/fresh.json")} == {"kimi"}
 
 
 @pytest.mark.parametrize("cli", sorted(CLIS))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from agents.dialects import DIALECTS, WORDS, Dialect, Turn, dialect_of, turns_of
 from agents.standin import Cut, Failure, Held, StandIn, Text
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 
 from agents.cli import Call, Cli, Place, path_of
-from agents.clis import CLIS
+from agents.clis import CLIS, OLDER
 from agents.standin import StandIn
 
 LIMIT = 240.0
@@ -20,7 +20,7 @@ def lay_programs(place: Place) -> None:
     programs = place.home.parent / "bin"
     for folder in (place.home, place.project, programs, place.home.parent / "tmp"):
         folder.mkdir(parents=True)
-    for cli in CLIS.values():
+    for cli in (*CLIS.values(), *OLDER.values()):
         (programs / cli.name).symlink_to(cli.program)
     git = {"HOME": str(place.home), "PATH": os.defpath, "GIT_CONFIG_NOSYSTEM": "1"}
     subprocess.run(["git", "init", "--quiet", str(place.project)], env=git, check=True, timeout=30)

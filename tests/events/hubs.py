@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+
 from cueloop_daemon.events import Filter, Hub, Journal, NewEvent, Place, Sink, SinkClosed
 from cueloop_protocol.cursor import Cursor
 

@@ -9,9 +9,11 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+
 from cueloop_daemon.events import Announced, Filter, Hub
 from cueloop_daemon.events.journal import MEMORY_BYTES, PAUSES, RETURN_AFTER
 from cueloop_daemon.events.sqlite import VERSION
@@ -29,21 +31,30 @@ class Faulty:
     failures: float = 0
     code: int = FULL
     attempts: int = 0
+    statement: str = "COMMIT"
+    """What fails begins so."""
     stays_open: bool = False
     """Closing does nothing: the write-ahead log stays, as it does on a disk that is too full to empty it."""
     opened: list[sqlite3.Connection] = field(default_factory=list)
+
+    def meet(self, sql: str) -> None:
+        if sql.startswith(self.statement) and self.failures > 0:
+            self.failures -= 1
+            self.attempts += 1
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = self.code
+            raise error
 
     def connect(self, path: str, how: str) -> sqlite3.Connection:
         faults = self
 
         class Connection(sqlite3.Connection):
+            def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:
+                faults.meet(sql)
+                return super().executemany(sql, rows)
+
             def execute(self, sql: str, *rest: object) -> sqlite3.Cursor:
-                if sql == "COMMIT" and faults.failures > 0:
-                    faults.failures -= 1
-                    faults.attempts += 1
-                    error = sqlite3.OperationalError("database or disk is full")
-                    error.sqlite_errorcode = faults.code
-                    raise error
+                faults.meet(sql)
                 return super().execute(sql, *rest)  # type: ignore[arg-type]
 
             def close(self) -> None:
@@ -328,15 +339,16 @@ async def test_damage_that_is_met_when_reading_is_a_gap_for_the_reader_and_a_new
         for _ in range(400):
             hub.publish(warning("x" * 2000))
             await hub.flush()
-    with world.path.open("r+b") as file:  # the pages of the first rows; the head and the tables stay whole
-        file.seek(5 * 4096)
-        file.write(b"\xff" * 40 * 4096)
+    with world.path.open("r+b") as file:  # pages of rows in the middle; what is looked at when it is opened stays whole
+        file.seek(100 * 4096)
+        file.write(b"\xff" * 20 * 4096)
     async with running(world.hub()) as hub:
         sink, other = FakeSink(), FakeSink()
         await listening(hub, other)
         await listening(hub, sink, cursor=Cursor("epoch1", 1))
-        await sink.until_taken(1)
-        assert methods(sink) == ["gap"]
+        await sink.until(lambda: bool(sink.frames) and methods(sink)[-1] == "gap")
+        check(sink, 2, 400)
+        assert (len(sink.frames) > 1, hub.cursor.epoch) == (True, "epoch1")
         hub.publish(warning("new log"))
         await hub.flush()
         await other.until_taken(1)
@@ -446,6 +458,66 @@ def in_a_child(act: Callable[[Path], None], folder: Path) -> int:
             os._exit(1)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("code", [FULL, sqlite3.SQLITE_CORRUPT], ids=["full", "damaged"])
+async def test_a_log_that_cannot_be_shortened_has_kept_the_event_all_the_same(world: World, code: int) -> None:
+    """A full disk is met again by the next event; a damaged file is replaced by it."""
+    faulty = Faulty(code=code, statement="DELETE FROM events")
+    async with running(replace(world, limit=64 * 1024).hub(connect=faulty.connect)) as hub:
+        sink = FakeSink()
+        await listening(hub, sink)
+        faulty.failures = 1
+        hub.publish_all([warning("x" * 1000) for _ in range(100)])
+        await hub.flush()
+        assert faulty.attempts == 1
+        assert sink.numbers == list(range(1, 101))
+        hub.publish(warning())
+        await hub.flush()
+        await sink.until_taken(101)
+        assert methods(sink)[100] == ("event" if code == FULL else "gap")
+        assert hub.status.bytes <= 64 * 1024
+        assert hub.status.reason is None
+
+
+async def test_a_new_log_that_is_damaged_at_once_is_not_tried_for_ever(world: World) -> None:
+    faulty = Faulty(code=sqlite3.SQLITE_CORRUPT, statement="INSERT")
+    async with running(world.hub(connect=faulty.connect)) as hub:
+        faulty.failures = 2
+        hub.publish(warning())
+        await hub.flush()
+        assert (faulty.attempts, hub.cursor.seq) == (2, 1)
+        assert hub.status.reason is not None
+        hub.set_limit(128 * 1024)
+        hub.publish(warning())
+        await hub.flush()
+        assert hub.cursor.seq == 2
+
+
+async def test_a_log_that_is_damaged_whenever_it_is_made_does_not_stop_events(world: World) -> None:
+    await serve_in_memory(world.hub(connect=Faulty(2, sqlite3.SQLITE_CORRUPT).connect), "cannot be used")
+
+
+async def test_a_disk_that_is_still_full_is_tried_again_later_and_costs_no_gap(world: World) -> None:
+    async with running(world.hub(make_folder=refuse)) as hub:
+        sink = FakeSink()
+        await listening(hub, sink)
+        for seconds in (0, RETURN_AFTER, 0, RETURN_AFTER):
+            world.clock.now += seconds
+            hub.publish(warning())
+            await hub.flush()
+        assert (methods(sink), sink.numbers) == (["event"] * 4, [1, 2, 3, 4])
+        assert hub.status.reason is not None
+
+
+async def test_a_log_that_is_gone_at_the_end_is_no_clean_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(world.hub()) as hub:
+        hub.publish(warning())
+        await hub.flush()
+        deleted(world)
+    assert "not closed cleanly" in caplog.text
+    async with running(world.hub()) as hub:
+        assert hub.cursor == Cursor("epoch2", 0)
 
 
 async def test_a_limit_can_be_changed_while_it_runs_and_outlives_a_new_log(world: World) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import anyio
 import pytest
+
 from cueloop_daemon.events import Announced, Filter, Hub, HubClosed, NewEvent, Overloaded, TooManySubscriptions
 from cueloop_daemon.events.fanout import MOST_PER_SINK
 from cueloop_daemon.events.hub import OFFERS_AT_ONCE
@@ -85,6 +86,17 @@ async def test_snapshot_and_cursor_are_of_one_moment_and_the_cursor_is_committed
         log = open_log(world.as_after_a_kill("copy").place)
         log.abandon()
         assert log.last_seq >= subscribed.cursor.seq
+
+
+async def test_who_gives_up_while_subscribing_is_not_left_behind(world: World) -> None:
+    async with running(world.hub()) as hub:
+        sink = FakeSink()
+        hub.publish(warning())
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await hub.subscribe(sink, Filter())
+        assert scope.cancelled_caught
+        assert hub.status.subscribers == 0
 
 
 async def test_a_flood_of_events_keeps_no_subscriber_waiting(world: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio import to_thread
+
 from cueloop_daemon.events import Filter, Hub
 from cueloop_daemon.events.journal import RECENT_BYTES
 from cueloop_daemon.events.log import CHUNK_ROWS

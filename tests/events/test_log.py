@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.events.log import CHUNK_BYTES, CHUNK_ROWS, EventLog
 from cueloop_daemon.events.model import Announced, Filter, Group, Row
 from cueloop_daemon.events.opening import open_log

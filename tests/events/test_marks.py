@@ -7,14 +7,15 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.events import NewEvent
 from cueloop_daemon.events.marks import Marks
 from cueloop_daemon.events.model import Mark
 from cueloop_daemon.events.sqlite import SCHEMA, SCHEMA_1, VERSION
 from events.hubs import FakeSink, World, listening, running, warning
 from events.test_degraded import Faulty
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def marked(position: int, source: str = "state", run_id: str = "run-1") -> NewEvent:

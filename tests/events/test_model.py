@@ -16,11 +16,12 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from cueloop_daemon.events import Filter, Hub, NewEvent
 from cueloop_protocol.cursor import Cursor
 from events.hubs import FakeSink, World, listening, output, running, warning
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 FILTERS = (
     Filter(),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.events.model import LONGEST_PATH, Group, Row
 from cueloop_daemon.events.opening import Before, open_log
 from cueloop_daemon.events.revisions import BLOCK, Revisions

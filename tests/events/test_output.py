@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.events.model import NewEvent, Row
 from cueloop_daemon.events.output import LONGEST_TEXT, join_output
 from events.hubs import output, warning
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def rows(*events: NewEvent) -> list[Row]:

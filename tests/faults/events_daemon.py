@@ -17,6 +17,7 @@ from dataclasses import asdict
 
 import anyio
 from anyio.abc import TaskGroup
+
 from cueloop_daemon.events import Filter, Hub, Journal, NewEvent, Place, SinkClosed
 from cueloop_protocol.cursor import Cursor
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from cueloop_protocol.cursor import Cursor
 from faults.events_driver import Client, Daemon
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_protocol.cursor import Cursor
 from faults.events_driver import PATIENCE, Daemon, connect
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from anyio import CancelScope
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
-from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events import wire
 from cueloop_daemon.events.journal import Journal
 from cueloop_daemon.events.model import Filter, Method, Row
 from cueloop_daemon.events.sink import Sink, SinkClosed
 from cueloop_daemon.events.subscriber import Kin, State, Subscriber
+from cueloop_protocol.cursor import Cursor
 
 SnapshotFor = Callable[[str | None], bytes]
 """The state as one JSON object, for the audience of a filter. Called on the loop, never awaits."""

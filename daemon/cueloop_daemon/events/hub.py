@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import anyio
 from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
-from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events.fanout import Fanout, SnapshotFor
 from cueloop_daemon.events.journal import Journal
@@ -21,6 +20,7 @@ from cueloop_daemon.events.model import Announced, Filter, Group, NewEvent, Row
 from cueloop_daemon.events.pending import MOST_BYTES, ROOM_BYTES, Pending
 from cueloop_daemon.events.sink import Sink
 from cueloop_daemon.events.wire import one_line
+from cueloop_protocol.cursor import Cursor
 
 OFFERS_AT_ONCE = 4096
 """Notifications handed out without a pause, whatever the number of subscribers: about ten milliseconds of the loop's time."""

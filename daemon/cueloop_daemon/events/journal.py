@@ -17,7 +17,6 @@ from typing import TypeVar
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events.log import EventLog
 from cueloop_daemon.events.marks import Marks
@@ -28,6 +27,7 @@ from cueloop_daemon.events.recent import Recent
 from cueloop_daemon.events.revisions import Revisions
 from cueloop_daemon.events.sqlite import mark_over
 from cueloop_daemon.store.sqlite import DbDamaged, DbError, DbUnwritable
+from cueloop_protocol.cursor import Cursor
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -9,8 +9,6 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cueloop_protocol.cursor import Cursor
-
 from cueloop_daemon.events.log import EventLog, Opened
 from cueloop_daemon.events.model import LONGEST_PATH, Place
 from cueloop_daemon.events.revisions import BLOCK
@@ -28,6 +26,7 @@ from cueloop_daemon.store.sqlite import (
     transaction,
     translated,
 )
+from cueloop_protocol.cursor import Cursor
 
 _logger = logging.getLogger(__name__)
 

@@ -17,11 +17,6 @@ class Recent:
         self.bytes = 0
         self._rows: deque[Row] = deque()
 
-    @property
-    def oldest(self) -> int | None:
-        """The seq of the first row here, None if there is none."""
-        return self._rows[0].seq if self._rows else None
-
     def extend(self, rows: tuple[Row, ...]) -> None:
         """Add what follows the last row."""
         self._rows.extend(rows)

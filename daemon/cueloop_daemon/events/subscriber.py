@@ -7,11 +7,11 @@ from enum import Enum
 from typing import NamedTuple, get_args
 
 from anyio import CancelScope
-from cueloop_protocol.cursor import Cursor
 
 from cueloop_daemon.events import wire
 from cueloop_daemon.events.model import Filter, Method, Row
 from cueloop_daemon.events.sink import Sink
+from cueloop_protocol.cursor import Cursor
 
 
 class State(Enum):

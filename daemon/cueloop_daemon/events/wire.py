@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cueloop_protocol.cursor import Cursor
-
 from cueloop_daemon.events.model import Method, Row
+from cueloop_protocol.cursor import Cursor
 
 
 def one_line(params: bytes) -> bytes:

@@ -38,8 +38,8 @@ CREATES = frozenset({"kimi-1"})
 """CLIs that begin a conversation under the id that was asked for where there is none, silently."""
 
 UNTOLD: Mapping[str, frozenset[str]] = {"opencode": frozenset({"login"}), "kimi-1": frozenset({"login", "api-401"})}
-"""Cases in which a CLI does not say that it wants a login where a program could rely on it. Without one, opencode does not know a provider's
-models and speaks of an unknown model; the first kimi prints everything as plain text where the model's own words go.
+"""Cases in which a CLI does not say that it wants a login where a program could rely on it. Without one, opencode does not know a
+provider's models and speaks of an unknown model; the first kimi prints everything as plain text where the model's own words go.
 """
 
 

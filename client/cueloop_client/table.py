@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.frozen import Frozen
-
+from cueloop_client.command import Command as Command
 from cueloop_client.flags import Flag
+from cueloop_client.run_table import RUNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
-class Command(Frozen):
-    """One command: the module in `cueloop_client.commands` whose `run(context)` does it, and what its help says."""
-
-    module: str
-    summary: str
-    usage: str
-    example: str
-    flags: tuple[Flag, ...] = ()
-    without_daemon: bool = False
-    """`--no-daemon` can be said: it only reads, or never needs a daemon."""
-    machine: bool = False
-    """For programs: failures are one error document on standard error."""
-    notes: str = ""
-
-
 COMMANDS: Mapping[tuple[str, ...], Command] = {
+    **RUNS,
     ("machine", "config", "resolve"): Command(
         module="config_resolve",
         summary="Print the config-resolve document: the merged configuration and what the next run would do",
@@ -45,7 +30,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         machine=True,
     ),
     ("machine", "run", "stop"): Command(
-        module="run_stop",
+        module="machine_run_stop",
         summary="Ask the loop that runs here to stop after its current task",
         usage="cueloop machine run stop [--dry-run]",
         example="cueloop machine run stop --dry-run",
@@ -132,9 +117,6 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
 }
 
 LATER: Mapping[tuple[str, ...], str] = {
-    **{("run", word): f"run {word}" for word in ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output")},
-    ("machine", "run", "one"): "machine run one",
-    ("machine", "run", "loop"): "machine run loop",
     **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "doctor", "completions", "dial-stdio")},
 }
 """Commands of ours that this version does not have yet → how people call them. They are never passed on by themselves."""

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+def random_key() -> str:
+    """32 random hexadecimal digits."""
+    return os.urandom(16).hex()
+
+
 class World(Frozen):
     """Everything that is not an argument of the command line. `monotonic` and `wall` give seconds; `write` takes whole texts."""
 
@@ -27,6 +32,8 @@ class World(Frozen):
     is_terminal: Callable[[int], bool]
     program: str
     """The path by which this program was started, as far as known: what may not be passed on to."""
+    key: Callable[[], str] = random_key
+    """A random word that nobody else has, for requests that may not be carried out twice."""
 
     def passwd_home(self) -> str:
         """The home folder of the user's passwd entry; `/` where there is none."""

@@ -95,7 +95,11 @@ def test_an_agent_below_the_tool_may_call_us_again(tmp_path: Path) -> None:
 
 def test_a_run_is_not_passed_on_although_the_tool_is_there(tmp_path: Path) -> None:
     rust, us = program(tmp_path / "rust/cueloop"), ours(tmp_path / "ours/cueloop")
-    for argv in (["run", "one"], ["run", "loop", "--resume"], ["machine", "run", "one"], ["doctor"], ["completions", "zsh"]):
+    for argv in (["run", "one"], ["run", "loop", "--resume"], ["machine", "run", "one"]):
+        done = call(us, *argv, "--help", CUELOOP_RUST_BIN=str(rust))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "usage: cueloop " in done.stdout
+    for argv in (["doctor"], ["completions", "zsh"]):
         done = call(us, *argv, CUELOOP_RUST_BIN=str(rust))
         assert (done.returncode, done.stdout) == (2, ""), argv
         assert "not in this version yet" in done.stderr

@@ -1,102 +1,36 @@
-"""`cueloop machine run stop`: the marker that a loop looks at between tasks (contract sections 7 and 8)."""
+"""`cueloop run stop`."""
 
 from __future__ import annotations
 
-import os
+from cueloop_protocol.codes import NO_SUCH_RUN, RpcError
 
-from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.roots import shown
-
-from cueloop_client.failures import Failure
-from cueloop_client.fast import read
-from cueloop_client.shapes import member
+from cueloop_client.fast import change
+from cueloop_client.run_active import no_run
+from cueloop_client.shapes import answer, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cueloop_protocol.roots import Root
-
     from cueloop_client.context import Context
-
-MARKER = ".cueloop/cache/stop_requested"
-
-
-class Marked(Frozen):
-    """What was found and done."""
-
-    action: str
-    existed: bool
-    exists: bool
 
 
 def run(context: Context) -> int:
-    """Create the marker, or with --dry-run say what would be done, and print the stop document.
-
-    The paths in it come from the configuration, so one that cannot be used is the error that every document gives; nothing is
-    created then. No daemon is started.
-    """
-    root = context.root()
-    document = member(read(context, "config.resolve", {}, may_start=False), "document")
-    dry_run = context.values.has("dry-run")
-    marked = look(root) if dry_run else create(root)
-    context.print_json(stop_document(marked, dry_run, member(document, "paths"), shown(os.path.join(root.path, MARKER))))
+    """Ask for the end after the current task, and say so. Raises RpcError, and Failure if no run is active."""
+    result = ask_about_run(context, "run.stop")
+    if context.json:
+        context.print_json(result)
+    else:
+        context.print(f"Run {text(result.get('run_id'))} ends after its current task.")
     return 0
 
 
-def look(root: Root) -> Marked:
-    """What `create` would do."""
-    there = os.path.lexists(root.join(MARKER))
-    return Marked("already_present" if there else "would_create", there, there)
-
-
-def create(root: Root) -> Marked:
-    """Create the marker unless any file has its name. Raises Failure."""
-    if not os.path.isdir(root.join(".cueloop")):
-        raise Failure(f"There is no .cueloop folder in {shown(root.path)}, so nothing can be running there to be stopped.")
+def ask_about_run(context: Context, method: str) -> dict[str, Any]:
+    """The result of a request about the run that is named, else the active one."""
+    named = context.values.text("run-id")
     try:
-        os.makedirs(root.join(os.path.dirname(MARKER)), exist_ok=True)
-        fd = os.open(root.join(MARKER), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    except FileExistsError:
-        if os.path.lexists(root.join(MARKER)):
-            return Marked("already_present", True, True)
-        raise Failure(f"{shown(root.path)}/.cueloop/cache is not a folder, so the stop marker cannot be created.") from None
-    except OSError as exc:
-        raise Failure(
-            f"The stop marker {shown(os.path.join(root.path, MARKER))} cannot be created: {exc.strerror}.",
-            "Make the folder .cueloop/cache writable, or free space there.",
-            word="permission_denied" if isinstance(exc, PermissionError) else "unknown",
-        ) from exc
-    os.close(fd)
-    return Marked("created", False, True)
-
-
-def stop_document(marked: Marked, dry_run: bool, paths: dict[str, Any], marker: str) -> dict[str, Any]:
-    """The stop document, version 1."""
-    return {
-        "version": 1,
-        "dry_run": dry_run,
-        "action": marked.action,
-        "paths": paths,
-        "marker": {"path": marker, "existed_before": marked.existed, "exists_after": marked.exists},
-        "continuation": _continuation(marked),
-    }
-
-
-def _continuation(marked: Marked) -> dict[str, Any]:
-    headline, detail = {
-        "would_create": (
-            "A stop would be requested.",
-            "Nothing was changed. A loop that runs here would end after its current task.",
-        ),
-        "created": ("A stop is requested.", "A loop that runs here ends after its current task; the marker is removed then."),
-        "already_present": ("A stop was requested before.", "A loop that runs here ends after its current task."),
-    }[marked.action]
-    steps = [("Look at the session", "cueloop session show", "What is interrupted, and what the next run would do.")]
-    if marked.action == "would_create":
-        steps.insert(0, ("Request the stop", "cueloop machine run stop", "The same without --dry-run."))
-    return {
-        "headline": headline,
-        "detail": detail,
-        "next_steps": [{"title": title, "command": command, "detail": why} for title, command, why in steps],
-    }
+        return answer(change(context, method, {} if named is None else {"run_id": named}))
+    except RpcError as exc:
+        if exc.code != NO_SUCH_RUN or named is not None:
+            raise
+    raise no_run(context, or_last=False)

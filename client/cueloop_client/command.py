@@ -1,0 +1,22 @@
+"""One command of ours as the table has it. Standard library only."""
+
+from __future__ import annotations
+
+from cueloop_protocol.frozen import Frozen
+
+from cueloop_client.flags import Flag
+
+
+class Command(Frozen):
+    """One command: the module in `cueloop_client.commands` whose `run(context)` does it, and what its help says."""
+
+    module: str
+    summary: str
+    usage: str
+    example: str
+    flags: tuple[Flag, ...] = ()
+    without_daemon: bool = False
+    """`--no-daemon` can be said: it only reads, or never needs a daemon."""
+    machine: bool = False
+    """For programs: failures are one error document on standard error."""
+    notes: str = ""

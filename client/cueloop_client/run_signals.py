@@ -1,0 +1,60 @@
+"""INT and TERM as something to wait for, so that none is lost and none interrupts a request half-way. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, Self
+
+
+class Signals:
+    """While entered, INT and TERM are kept: `take` gives them in order, and `fileno` can be read while there are some.
+
+    `always`: also where INT is ignored, as it is for a background job of a shell. Only for the main thread.
+    """
+
+    def __init__(self, *, always: bool) -> None:
+        self._always = always
+        self._kept: list[int] = []
+        self._old: dict[int, Any] = {}
+        self._raises = False
+
+    def __enter__(self) -> Self:
+        self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if self._always or signal.getsignal(number) is not signal.SIG_IGN:
+                self._old[number] = signal.signal(number, self._keep)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        os.close(self._read_end)
+        os.close(self._write_end)
+
+    def fileno(self) -> int:
+        """The descriptor to poll."""
+        return self._read_end
+
+    def take(self) -> list[int]:
+        """The signals since the last call."""
+        taken = [self._kept.pop(0) for _ in range(len(self._kept))]
+        for _ in taken:
+            os.read(self._read_end, 1)
+        return taken
+
+    def interrupt(self, on: bool) -> None:
+        """From now on a signal raises KeyboardInterrupt where the program is, instead of being kept; one that is kept, at once."""
+        self._raises = on
+        if on and self._kept:
+            raise KeyboardInterrupt
+
+    def _keep(self, number: int, _: FrameType | None) -> None:
+        if self._raises:
+            raise KeyboardInterrupt
+        os.write(self._write_end, b"!")
+        self._kept.append(number)

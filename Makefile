@@ -50,7 +50,7 @@ docs: $(READY)
 	"$(BIN)/python" -m cueloop_protocol.reference > docs/protocol.md
 
 # Without install scripts: the programs are used from their packages, and node comes with them. `npm ci` refuses a lock file that lacks the
-# optional packages of platforms that a registry does not have; versions are exact and their digests locked either way.
+# optional packages of platforms that a registry does not have. Versions are exact; digests are locked for what was installed on Linux x64.
 agents: $(READY)
 	cd tests/agents && npm install --no-save --ignore-scripts --loglevel=error
 	CUELOOP_AGENTS=1 "$(BIN)/python" -m pytest -q tests/agents

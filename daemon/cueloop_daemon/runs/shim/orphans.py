@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import signal
 from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 
-from cueloop_daemon.runs.shim.autopsy import read_record, release_lock
+from cueloop_daemon.runs.shim.autopsy import ShimRecord, read_record, release_lock
 from cueloop_daemon.runs.shim.channel import NoShim, Turned, find_channel
 from cueloop_daemon.runs.shim.conversation import LinkClosed, ShimMistake
 from cueloop_daemon.runs.shim.folder import Folder
@@ -18,7 +19,8 @@ from cueloop_daemon.runs.shim.folders import RunFolders
 from cueloop_daemon.runs.shim.holder import judge_with
 from cueloop_daemon.runs.shim.link import Peer, ShimLink
 from cueloop_daemon.runs.shim.processes import Processes
-from cueloop_daemon.runs.shim.sweep import Sweep, Swept, end_leftovers
+from cueloop_daemon.runs.shim.spawn import socket_path
+from cueloop_daemon.runs.shim.sweep import LOOK, Sweep, Swept, end_leftovers
 from cueloop_daemon.runs.types import ShimGone
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.identity import send_signal
@@ -44,12 +46,13 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a shim that had to go. `is_gone` False: it lives on, and holds what it holds."""
+    """What became of a shim that had to go. `is_gone` False: it lives on, holds what it holds, and the rest says nothing."""
 
     run_id: str
     is_gone: bool
-    swept: Swept
-    lock_released: bool
+    record: ShimRecord = ShimRecord()
+    swept: Swept = Swept()
+    lock_released: bool = False
 
 
 async def end_unknown(folders: RunFolders, known: frozenset[str], means: Means) -> tuple[Ended, ...]:
@@ -90,15 +93,26 @@ async def end_shim(folder: Folder, means: Means) -> Ended:
 
 
 async def clear_up(folder: Folder, means: Means) -> Ended:
-    """After a shim's death: the tombstone, what it left running, its queue lock, and its secrets."""
+    """After a shim's death: the tombstone, what it left running, its queue lock, its socket, and the secrets.
+
+    May be repeated. Raises NotWritable, OSError.
+    """
     if not await anyio.to_thread.run_sync(folder.bury):
-        return Ended(folder.run_id, False, Swept(), False)
+        return Ended(folder.run_id, is_gone=False)
     record = await anyio.to_thread.run_sync(read_record, folder)
     sweep = Sweep(folder.run_id, record.survivors, means.uid, means.own_pid, means.processes)
     swept = await end_leftovers(sweep, means.grace)
     released = record.lock is not None and await anyio.to_thread.run_sync(release_lock, means.root, record.lock)
+    await anyio.to_thread.run_sync(_remove_socket, folder, means)
     await anyio.to_thread.run_sync(folder.remove_secrets)
-    return Ended(folder.run_id, True, swept, released)
+    return Ended(folder.run_id, True, record, swept, released)
+
+
+def _remove_socket(folder: Folder, means: Means) -> None:
+    """A shim that was killed could not remove it."""
+    path = socket_path(means.root, folder.run_id, means.uid)
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 async def _ask_to_leave(folder: Folder, means: Means) -> None:

@@ -158,7 +158,7 @@ async def _spawn(folder: Folder, spec: ShimSpec) -> Gone | None:
         raise ShimFailed(f"The run's shim said something else than that it is ready: {shown(repr(line[:200]))}") from exc
     if said.error is not None:
         failure = OSError(said.error.errno, os.strerror(said.error.errno))
-        raise not_writable(failure, shown(said.error.where), "prepare")
+        raise not_writable(failure, shown(folder.path), f"start a shim ({said.error.where}) in")
     return Gone("over") if said.over else None
 
 

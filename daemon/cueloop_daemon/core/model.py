@@ -115,9 +115,17 @@ class QueueLock:
     live: bool
 
 
+class ShimProcess(NamedTuple):
+    """The process that carries a run; a pid means something only together with its start time and the boot."""
+
+    pid: int
+    start_time: str
+    boot_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
-    """The run that is under way here; `decision` is the one it started with."""
+    """The run that is under way here; `decision` is the one it started with. `shim` is None until it is up."""
 
     run_id: str
     mode: str
@@ -126,6 +134,7 @@ class ActiveRun:
     state: str
     started_at: str
     decision: Decision | None
+    shim: ShimProcess | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic_core import to_json
 
 from cueloop_daemon.runs.records import Batch, Checkpoint, Conversation, Held, Loaded, Out, Over, Record
+from cueloop_daemon.runs.state import STATE, State
 
-RESOLVED = "question.resolved"
 
+def load(db: sqlite3.Connection, run_id: str, instead: State | None = None) -> Loaded:
+    """What a life that begins now finds; `instead`: where it begins in place of what is stored.
 
-def load(db: sqlite3.Connection, run_id: str) -> Loaded:
-    """What a life that begins now finds. LookupError: there is no such run. ValueError: the rows are not as we write them."""
+    LookupError: there is no such run. ValueError: what is stored is not as this version writes it.
+    """
     row = db.execute(
         "SELECT checkpoint, scope, next_order, stop_at, cancel_at, view, lives FROM runs WHERE run_id = ?", (run_id,)
     ).fetchone()
@@ -22,6 +24,10 @@ def load(db: sqlite3.Connection, run_id: str) -> Loaded:
     state, scope, next_order, stop_at, cancel_at, view, lives = row
     steps = [Record(*step) for step in db.execute(_STEPS, (run_id,))]
     records = [record for record in steps if record.idx >= 0]
+    if instead is None:
+        STATE.validate_json(state)
+    else:
+        state, next_order, records = STATE.dump_json(instead), next_order + len(records) + 1, []
     if [record.idx for record in records] != list(range(len(records))):
         raise ValueError(f"the steps of run {run_id} have a hole")
     return Loaded(
@@ -43,7 +49,7 @@ _STEPS = "SELECT idx, key, kind, intent, result FROM steps WHERE run_id = ? ORDE
 
 def write(db: sqlite3.Connection, run_id: str, batch: Batch) -> None:
     """Write a batch, in its order. LookupError: the run is over or gone; nothing may be written about it."""
-    if db.execute("SELECT 1 FROM runs WHERE run_id = ? AND state = 'open'", (run_id,)).fetchone() is None:
+    if not _is_open(db, run_id):
         raise LookupError(run_id)
     db.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", [(run_id, *record) for record in batch.records])
     db.executemany(
@@ -89,6 +95,19 @@ def end(db: sqlite3.Connection, run_id: str, over: Over) -> None:
     db.execute("DELETE FROM steps WHERE run_id = ?", (run_id,))
 
 
+def end_open(db: sqlite3.Connection, run_id: str, over: Over, said: Sequence[Out] = ()) -> bool:
+    """As `end`, after a few last events; False, and nothing done, if the run is over already or is not here."""
+    if not _is_open(db, run_id):
+        return False
+    say(db, run_id, said)
+    end(db, run_id, over)
+    return True
+
+
+def _is_open(db: sqlite3.Connection, run_id: str) -> bool:
+    return db.execute("SELECT 1 FROM runs WHERE run_id = ? AND state = 'open'", (run_id,)).fetchone() is not None
+
+
 def resolved(run_id: str, question_id: str, choice: str, by: str) -> Out:
     """`question.resolved` as it is told."""
     body = {"run_id": run_id, "question_id": question_id, "choice": choice, "by": by}
@@ -104,9 +123,9 @@ def held(db: sqlite3.Connection, limit: int) -> list[Held]:
     return [Held(run_id, ordinal, Out(method, kind, params)) for run_id, ordinal, method, kind, params in found]
 
 
-def forget(db: sqlite3.Connection, run_id: str, upto: int) -> None:
-    """These were told."""
-    db.execute("DELETE FROM outbox WHERE run_id = ? AND ordinal <= ?", (run_id, upto))
+def forget(db: sqlite3.Connection, upto: Mapping[str, int]) -> None:
+    """These were told: run → its last ordinal."""
+    db.executemany("DELETE FROM outbox WHERE run_id = ? AND ordinal <= ?", upto.items())
 
 
 def keep_conversation(db: sqlite3.Connection, run_id: str, one: Conversation) -> None:

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from typing import Literal, Protocol, TypeVar
 
 import anyio
-from cueloop_protocol.documents.envelope import Event, event_bytes
-from cueloop_protocol.documents.error import ErrorDocument
-from cueloop_protocol.documents.summary import Summary
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from cueloop_daemon.runs.pending import Pending
 from cueloop_daemon.runs.records import Batch, Checkpoint, Conversation, Kind, Loaded, Out, Over, Record
-from cueloop_daemon.runs.state import STATE, State
+from cueloop_daemon.runs.state import STATE, Ending, State
 from cueloop_daemon.runs.types import Diverged, RunCancelled
+from cueloop_protocol.documents.envelope import Event, event_bytes
+from cueloop_protocol.documents.error import ErrorDocument
+from cueloop_protocol.documents.summary import Summary
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741  (an intent)
@@ -162,12 +162,12 @@ class RunJournal:
             return
         self._probe(key, "before")
         self._pending.add(Record(self._idx, key, "E", None, None))
-        self._pending.say(_told(self.run_id, event))
+        self._pending.say(told(self.run_id, event))
         self._advance(key)
 
     def say(self, event: Event) -> None:
         """See `types.Journal`."""
-        self._pending.say(_told(self.run_id, event))
+        self._pending.say(told(self.run_id, event))
         self.dirty()
 
     def keep_conversation(self, conversation: Conversation) -> None:
@@ -202,9 +202,16 @@ class RunJournal:
             raise TypeError("a checkpoint takes a State")
         if self._idx < len(self._records):
             raise Diverged(f"the scope ends before {self._records[self._idx].key!r}, which is on record")
+        await self._end_scope(state, self._base + self._idx)
+
+    async def abandon(self, state: State) -> None:
+        """End the scope where it stands, whatever is on record beyond: the program cannot go on, and `state` is where it ends."""
+        self._pending.forget_acts()
+        await self._end_scope(state, self._base + max(len(self._records), self._idx) + 1)
+
+    async def _end_scope(self, state: State, next_order: int) -> None:
         key = f"checkpoint/{self.state.next}"
         self._probe(key, "before")
-        next_order = self._base + self._idx
         self._pending.checkpoint = Checkpoint(state.next, STATE.dump_json(state), next_order)
         self._pending.over = over_with(self.run_id, state, self._stamp()) if state.next == "over" else None
         await self.flush()
@@ -319,7 +326,8 @@ class RunJournal:
             scope.shield = True
 
 
-def _told(run_id: str, event: Event) -> Out:
+def told(run_id: str, event: Event) -> Out:
+    """An event of the run as it is told, but for its revision."""
     return Out("event", event.kind, b'{"run_id":%b,"origin":"run","event":%b}' % (to_json(run_id), event_bytes(event)))
 
 
@@ -328,8 +336,12 @@ def over_with(run_id: str, state: State, at: str) -> Over:
     ending = state.ending
     if ending is None:
         raise ValueError("a run is over only with an ending")
-    summary = Summary(task_id=ending.task_id, exit_code=ending.exit_code, outcome=ending.outcome, blocking=ending.blocking)
-    return over(run_id, summary, ending.error, at)
+    return over(run_id, summary_of(ending), ending.error, at)
+
+
+def summary_of(ending: Ending) -> Summary:
+    """The summary of a run that ends so."""
+    return Summary(task_id=ending.task_id, exit_code=ending.exit_code, outcome=ending.outcome, blocking=ending.blocking)
 
 
 def over(run_id: str, summary: Summary, error: ErrorDocument | None, at: str) -> Over:

@@ -57,7 +57,7 @@ class Outbox:
             await self._changed.wait()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Publish until cancelled, or until the hub or the file is no more."""
+        """Publish until cancelled, or until the hub is no more."""
         self.wake()
         task_status.started()
         try:
@@ -65,15 +65,21 @@ class Outbox:
                 await self._wanted.wait()
                 self._wanted = anyio.Event()
                 asked = self._asked
-                while rows := await self._rows():
-                    await self._publish(rows)
+                await self._publish_all()
                 self._served = asked
                 self._tell()
-        except (HubClosed, DbDamaged) as exc:
-            logger.warning("outbox_closed reason=%s", exc)
+        except HubClosed as exc:
+            logger.info("outbox_closed reason=%s", exc)
         finally:
             self._is_over = True
             self._tell()
+
+    async def _publish_all(self) -> None:
+        try:
+            while rows := await self._rows():
+                await self._publish(rows)
+        except DbDamaged as exc:
+            logger.warning("outbox_lost reason=%s", exc)  # with the file went what waited in it
 
     async def _rows(self) -> list[Held]:
         while True:
@@ -82,6 +88,8 @@ class Outbox:
             except DbDamaged:
                 raise
             except DbError as exc:
+                if not self._lane.is_open:
+                    return []
                 logger.warning("outbox_unreadable reason=%s", exc)
             await anyio.sleep(PAUSE)
 
@@ -92,11 +100,13 @@ class Outbox:
         upto = {row.run_id: row.ordinal for row in rows}
         while True:
             try:
-                await self._lane.once(lambda db: [forget(db, *place) for place in upto.items()], durable=False)
+                await self._lane.once(lambda db: forget(db, upto), durable=False)
                 return
             except DbDamaged:
                 raise
             except DbError as exc:
+                if not self._lane.is_open:
+                    return
                 logger.warning("outbox_not_emptied reason=%s", exc)
             await anyio.sleep(PAUSE)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload, event_bytes
 from pydantic_core import to_json
 
 from cueloop_daemon.events.hub import Hub, HubClosed, Overloaded
 from cueloop_daemon.events.model import Mark, NewEvent
+from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload, event_bytes
 
 Stream = Literal["out", "err"]
 
@@ -21,8 +21,8 @@ BURST = 1024 * 1024
 """Characters of text that are told of a run; what is more is left out, and said to be."""
 
 _OFFSET_BITS, _PIECE_BITS = 35, 6
-_MOST_OFFSET = 2**_OFFSET_BITS - 1
-_MOST_PIECES = 2**_PIECE_BITS - 1
+_MOST_OFFSET = (1 << _OFFSET_BITS) - 1
+_MOST_PIECES = (1 << _PIECE_BITS) - 1
 
 
 def position(number: int, offset: int, piece: int) -> int:
@@ -34,7 +34,7 @@ def told_upto(mark: int, number: int) -> int:
     """How much of child `number` a mark says was told; all of it, if a later child was heard by then."""
     if mark < 0:
         return 0
-    child, offset = divmod(mark >> _PIECE_BITS, 2**_OFFSET_BITS)
+    child, offset = divmod(mark >> _PIECE_BITS, 1 << _OFFSET_BITS)
     return offset if child == number else 0 if child < number else _MOST_OFFSET
 
 

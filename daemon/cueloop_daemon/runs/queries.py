@@ -6,14 +6,14 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pydantic import BaseModel, ConfigDict
+
+from cueloop_daemon.runs.state import STATE, State
 from cueloop_protocol.base import to_json_bytes
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
 from cueloop_protocol.shapes import Mode, Question
-from pydantic import BaseModel, ConfigDict
-
-from cueloop_daemon.runs.state import STATE, State
 
 
 class StoredRequest(BaseModel):
@@ -43,6 +43,8 @@ class NewRun:
     digest: str
     boot_id: str
     started_at: str
+    cursor: str
+    """The place in the event log before the run's first event."""
     view: bytes
 
 
@@ -57,6 +59,7 @@ class RunRow:
     digest: str
     boot_id: str
     started_at: str
+    cursor: str
     lives: int
     stop_at: str | None
     cancel_at: str | None
@@ -70,16 +73,14 @@ class AlreadyOpen(Exception):
     """Another run is open; `str()` is its id."""
 
 
-_COLUMNS = (
-    "run_id, state, mode, request, digest, boot_id, started_at, lives, stop_at, cancel_at, view, finished_at, summary, error"
-)
+_COLUMNS = "run_id, state, mode, request, digest, boot_id, started_at, cursor, lives, stop_at, cancel_at, view, finished_at, summary, error"
 
 
-def insert(db: sqlite3.Connection, run: NewRun) -> None:
+def insert(db: sqlite3.Connection, run: NewRun) -> RunRow:
     """Begin a run. AlreadyOpen: there is one, whoever won; the unique index decides."""
-    open_one = open_run_id(db)
-    if open_one is not None:
-        raise AlreadyOpen(open_one)
+    other = open_run(db)
+    if other is not None:
+        raise AlreadyOpen(other.run_id)
     seq = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM runs").fetchone()[0]
     request = run.request.model_copy(update={"params": run.request.params.model_copy(update={"env": {}})})
     values: Mapping[str, object] = {
@@ -92,6 +93,7 @@ def insert(db: sqlite3.Connection, run: NewRun) -> None:
         "digest": run.digest,
         "boot_id": run.boot_id,
         "started_at": run.started_at,
+        "cursor": run.cursor,
         "scope": 0,
         "checkpoint": STATE.dump_json(State()),
         "next_order": 1,
@@ -101,12 +103,15 @@ def insert(db: sqlite3.Connection, run: NewRun) -> None:
     }
     names = ", ".join(values)
     db.execute(f"INSERT INTO runs ({names}) VALUES ({', '.join('?' * len(values))})", tuple(values.values()))
+    made = get(db, run.run_id)
+    assert made is not None
+    return made
 
 
-def open_run_id(db: sqlite3.Connection) -> str | None:
+def open_run(db: sqlite3.Connection) -> RunRow | None:
     """The run that is under way; None if there is none."""
-    found = db.execute("SELECT run_id FROM runs WHERE state = 'open'").fetchone()
-    return None if found is None else str(found[0])
+    found = db.execute(f"SELECT {_COLUMNS} FROM runs WHERE state = 'open'").fetchone()
+    return None if found is None else _row(found)
 
 
 def get(db: sqlite3.Connection, run_id: str) -> RunRow | None:
@@ -148,14 +153,14 @@ def begin_life(db: sqlite3.Connection, run_id: str) -> int:
     return int(db.execute("SELECT lives FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0])
 
 
-def superfluous(db: sqlite3.Connection, keep: int) -> list[str]:
+def superfluous(db: sqlite3.Connection, keep: int) -> list[RunRow]:
     """Runs beyond the newest `keep`, oldest first; never one whose events are still to be told, or that is open."""
     found = db.execute(
-        "SELECT run_id FROM runs WHERE state = 'over' AND run_id NOT IN (SELECT run_id FROM outbox)"
+        f"SELECT {_COLUMNS} FROM runs WHERE state = 'over' AND run_id NOT IN (SELECT run_id FROM outbox)"
         " AND seq NOT IN (SELECT seq FROM runs ORDER BY seq DESC LIMIT ?) ORDER BY seq",
         (keep,),
     )
-    return [str(run_id) for (run_id,) in found]
+    return [_row(row) for row in found]
 
 
 def erase(db: sqlite3.Connection, run_id: str) -> None:

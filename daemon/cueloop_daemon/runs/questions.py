@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
 import anyio
-from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.shapes import Question
 from pydantic_core import to_json
 
 from cueloop_daemon.core.stamps import parse_stamp
 from cueloop_daemon.runs.batches import resolved, say
 from cueloop_daemon.runs.records import Out
+from cueloop_protocol.base import to_json_bytes
+from cueloop_protocol.shapes import Question
 
 T = TypeVar("T")
 By = Literal["answer", "timeout", "run_over"]

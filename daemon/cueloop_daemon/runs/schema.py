@@ -10,12 +10,13 @@ VERSION = 1
 
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    # state: open or over. view, summary, error, request, config, caller: JSON.
+    # state: open or over. request, view, summary, error: JSON. lives: daemons that began to carry the run since anything new was
+    # written about it; above 0 it was begun by another one.
     "CREATE TABLE runs (run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, state TEXT NOT NULL, mode TEXT NOT NULL,"
-    " request BLOB NOT NULL, caller BLOB NOT NULL, config BLOB NOT NULL, idempotency_key TEXT UNIQUE, digest TEXT NOT NULL,"
-    " boot_id TEXT NOT NULL, started_at TEXT NOT NULL, scope INTEGER NOT NULL, checkpoint BLOB NOT NULL,"
-    " next_order INTEGER NOT NULL, next_ordinal INTEGER NOT NULL, lives INTEGER NOT NULL, stop_at TEXT, cancel_at TEXT,"
-    " view BLOB, finished_at TEXT, summary BLOB, error BLOB)",
+    " request BLOB NOT NULL, idempotency_key TEXT UNIQUE, digest TEXT NOT NULL, boot_id TEXT NOT NULL, started_at TEXT NOT NULL,"
+    " cursor TEXT NOT NULL, scope INTEGER NOT NULL, checkpoint BLOB NOT NULL, next_order INTEGER NOT NULL,"
+    " next_ordinal INTEGER NOT NULL, lives INTEGER NOT NULL, stop_at TEXT, cancel_at TEXT, view BLOB, finished_at TEXT,"
+    " summary BLOB, error BLOB)",
     "CREATE UNIQUE INDEX one_open ON runs (state) WHERE state = 'open'",
     # idx below 0: an event of a reading of the scope that was given up; matched by key.
     "CREATE TABLE steps (run_id TEXT NOT NULL, idx INTEGER NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, intent BLOB,"

@@ -1,0 +1,264 @@
+"""One run while this daemon lives: its shim, its program, and an end in any case."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from cueloop_daemon.runs.batches import end_open
+from cueloop_daemon.runs.carrier import Carrier, Carriers
+from cueloop_daemon.runs.journal import RunJournal, Unrecordable, over, summary_of, told
+from cueloop_daemon.runs.lane import DbLane
+from cueloop_daemon.runs.outbox import Outbox
+from cueloop_daemon.runs.records import Over
+from cueloop_daemon.runs.state import Ending, ScopeName, State
+from cueloop_daemon.runs.types import Diverged, Journal, RunCancelled, RunIdentity, ShimGone, World
+from cueloop_daemon.store.not_writable import NotWritable
+from cueloop_daemon.store.outcomes import OwnershipLost
+from cueloop_daemon.store.sqlite import DbError
+from cueloop_protocol.codes import error_document
+from cueloop_protocol.documents.envelope import Warned
+from cueloop_protocol.documents.error import ErrorDocument
+from cueloop_protocol.documents.summary import Summary
+
+logger = logging.getLogger(__name__)
+
+CONVERGING: frozenset[ScopeName] = frozenset({"open", "begin", "finish", "between", "close"})
+"""Scopes that may be read anew from their beginning: all that they do may be repeated."""
+
+MOST_LIVES = 5
+"""A run that has ended as many daemons, without anything new being written, is not carried on by another."""
+
+SOON = 0.05
+"""Seconds that something may wait for the next commit."""
+
+INTERRUPTED = "The run was interrupted: the process that carried it is gone."
+
+Program = Callable[[State, Journal, World], Awaitable[State]]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a life needs of the daemon. `stamp` gives the wall clock's time, RFC 3339; `grace` is in seconds."""
+
+    lane: DbLane
+    outbox: Outbox
+    carriers: Carriers
+    program: Program
+    stamp: Callable[[], str]
+    identity: Callable[[], RunIdentity]
+    """Reads the environment of the agents: blocking, raises OSError and ValueError."""
+    world: Callable[[RunIdentity, Carrier, RunJournal], Awaitable[World]]
+    warn: Callable[[str], None]
+    up: Callable[[Carrier], Awaitable[None]]
+    """The shim is up: `active_run` and `active.json` say so before anything is done."""
+    unrecorded: Callable[[Over], Awaitable[None]]
+    """The run is over and its record does not say so: tell it all the same."""
+
+
+class Life:
+    """Made for a run that is open; `drive` once. `over` is set when `run.finished` is told, and nothing of the run is left."""
+
+    def __init__(self, host: Host, journal: RunJournal, *, lives: int) -> None:
+        """`lives` is how many daemons have begun to carry the run since anything new was written about it; 0: it is new."""
+        self.over = anyio.Event()
+        self.journal = journal
+        self.summary: Summary | None = None
+        """How the run ended."""
+        self.is_recorded = True
+        """Whether the record says how it ended."""
+        self._host = host
+        self._lives = lives
+        self._carrier: Carrier | None = None
+        self._wanted = anyio.Event()
+        self._is_troubled = False
+        journal.dirty = self._wanted_soon
+        journal.committed = self._committed
+        journal.trouble = self._troubled
+
+    @property
+    def run_id(self) -> str:
+        """Which run it is."""
+        return self.journal.run_id
+
+    async def drive(self, generation: int) -> None:
+        """Carry the run to its end, and see it off. Cancelled when the daemon leaves: the run then waits for another life."""
+        try:
+            await accompanied(lambda: self._to_its_end(generation), self._flush_soon)
+        except OwnershipLost as lost:
+            logger.warning("run_left run_id=%s reason=%s", self.run_id, lost)
+            return
+        if self.summary is None and self.journal.state.ending is not None:
+            self.summary = summary_of(self.journal.state.ending)
+        await self._host.outbox.drained()
+        if self._carrier is not None:
+            await self._carrier.end()
+        self.over.set()
+
+    async def _to_its_end(self, generation: int) -> None:
+        try:
+            await self._carried(generation)
+        except Unrecordable as exc:
+            logger.error("run_unrecordable run_id=%s reason=%s", self.run_id, exc)
+            if self._carrier is not None:
+                await self._carrier.abort()
+            await self._end_as("The record of the run could not be written.", str(exc))
+
+    async def _carried(self, generation: int) -> None:
+        if self._lives >= MOST_LIVES:
+            await self._bury("The run ended several daemons without getting any further, so it was not carried on.")
+            return
+        try:
+            carrier = self._carrier = await self._host.carriers.carry(self.run_id, generation, is_new=self._lives == 0)
+            identity = await anyio.to_thread.run_sync(self._host.identity)
+        except ShimGone:
+            await self._bury(INTERRUPTED)
+            return
+        except (NotWritable, OSError, ValueError) as exc:
+            await self._bury(f"The run could not be carried on: {exc}")
+            return
+        await self._host.up(carrier)
+        await self._watched(carrier, await self._host.world(identity, carrier, self.journal))
+
+    async def _watched(self, carrier: Carrier, world: World) -> None:
+        """The program, until it is over or its shim is lost."""
+        is_gone = False
+        driving = anyio.CancelScope()
+
+        async def lose() -> None:
+            nonlocal is_gone
+            await carrier.lost()
+            is_gone = True
+            driving.cancel()
+
+        async def run() -> None:
+            nonlocal is_gone
+            with driving:
+                try:
+                    await self._run_program(carrier, world)
+                except ShimGone:
+                    is_gone = True
+
+        await accompanied(run, lose, lambda: self._heed_dismissal(carrier))
+        if is_gone and self.journal.state.next != "over":
+            await self._bury(INTERRUPTED)
+
+    async def _heed_dismissal(self, carrier: Carrier) -> None:
+        await carrier.dismissed()
+        self.journal.cancel()
+
+    async def _run_program(self, carrier: Carrier, world: World) -> None:
+        """Again and again while it can go on: another version's record is read anew, what fails goes on to the closing scope."""
+        failures = 0
+        while self.journal.state.next != "over":
+            try:
+                await self._host.program(self.journal.state, self.journal, world)
+            except Diverged as exc:
+                logger.warning("run_diverged run_id=%s scope=%s reason=%s", self.run_id, self.journal.state.next, exc)
+                if self.journal.state.next in CONVERGING:
+                    await self.journal.restart()
+                else:
+                    await self._let_child_end(carrier)
+                    await self._close(failure("Another version of the daemon had begun this phase; it was not gone on with."))
+            except RunCancelled:
+                await self._close(Ending(outcome="stopped", exit_code=0))
+            except (ShimGone, Unrecordable, OwnershipLost):
+                raise
+            except NotWritable as exc:
+                failures += 1
+                await self._fail(failures, exc, error_document(exc.code, exc.message, exc.remedy))
+            except Exception as exc:
+                failures += 1
+                await self._fail(failures, exc, None)
+
+    async def _fail(self, failures: int, exc: Exception, document: dict[str, object] | None) -> None:
+        logger.error("run_failed run_id=%s scope=%s", self.run_id, self.journal.state.next, exc_info=exc)
+        if failures > 1:
+            raise Unrecordable("the run could not be closed") from exc
+        why = None if document is None else ErrorDocument.model_validate(document)
+        await self._close(failure("The daemon failed while it carried the run; its log has the details.", why))
+
+    async def _close(self, ending: Ending) -> None:
+        await self.journal.abandon(self.journal.state.model_copy(update={"next": "close", "ending": ending, "task": None}))
+
+    async def _let_child_end(self, carrier: Carrier) -> None:
+        with suppress(RunCancelled):
+            await self.journal.wait(carrier.quiet())
+
+    async def _bury(self, why: str) -> None:
+        """The shim is no more: end what it left, then say that the run is over. The session stays, a person or `--resume` decides."""
+        with suppress(Unrecordable):
+            await self.journal.flush()
+        left = await self._host.carriers.bury(self.run_id)
+        await self._end_as(why, None, left)
+
+    async def _end_as(self, why: str, detail: str | None, left: tuple[str, ...] = ()) -> None:
+        at, run_id = self._host.stamp(), self.run_id
+        said = [told(run_id, Warned(timestamp=at, message=text)) for text in (*left, why)]
+        self.summary, error = _ends_as(self.journal.cancelled, why, detail)
+        done = over(run_id, self.summary, error, at)
+        try:
+            await self._host.lane.last_words(lambda db: end_open(db, run_id, done, said))
+        except DbError as exc:
+            logger.error("run_end_unrecorded run_id=%s reason=%s", run_id, exc)
+            self.is_recorded = False
+            await self._host.unrecorded(done)
+        self._host.outbox.wake()
+
+    def _committed(self) -> None:
+        self._is_troubled = False
+        self._host.outbox.wake()
+
+    def _troubled(self, reason: str) -> None:
+        if not self._is_troubled:
+            self._is_troubled = True
+            self._host.warn(f"The record of run {self.run_id} cannot be written ({reason}). The run waits until it can.")
+
+    def _wanted_soon(self) -> None:
+        self._wanted.set()
+
+    async def _flush_soon(self) -> None:
+        """What was said is told soon, also while no step comes that would commit it."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+            await anyio.sleep(SOON)
+            try:
+                await self.journal.flush()
+            except Unrecordable:
+                return  # the program meets it, too
+
+
+async def accompanied(body: Callable[[], Awaitable[None]], *beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `body`, with tasks beside it that end when it does. What it raises comes out as it is, not in a group."""
+    raised: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        for one in beside:
+            tasks.start_soon(one)
+        try:
+            await body()
+        except Exception as exc:
+            raised = exc
+        tasks.cancel_scope.cancel()
+    if raised is not None:
+        raise raised
+
+
+def failure(message: str, error: ErrorDocument | None = None) -> Ending:
+    """The run has failed, for this reason."""
+    document = error or ErrorDocument.model_validate(error_document("unknown", message, None))
+    return Ending(outcome="failed", exit_code=1, error=document)
+
+
+def _ends_as(cancelled: bool, why: str, detail: str | None) -> tuple[Summary, ErrorDocument | None]:
+    """A run that ends without its program: as it was to end, if it was being cancelled."""
+    if cancelled:
+        return Summary(task_id=None, exit_code=0, outcome="stopped"), None
+    error = ErrorDocument.model_validate(error_document("unknown", why, detail))
+    return Summary(task_id=None, exit_code=1, outcome="failed"), error

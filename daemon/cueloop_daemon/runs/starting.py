@@ -1,0 +1,73 @@
+"""Whether a run may start: the decision without the lock, for the answer to whoever asks (design section 6, "Task"). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from cueloop_daemon import answers
+from cueloop_daemon.core.decide import outcome
+from cueloop_daemon.core.model import QueueMissing, SessionFile, SessionLoaded, Snapshot, Unusable
+from cueloop_daemon.core.request import Answer, run_request
+from cueloop_daemon.core.stamps import parse_stamp
+from cueloop_protocol import codes
+from cueloop_protocol.base import dump, to_json_bytes
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.params import RunStartParams
+
+
+@dataclass(frozen=True, slots=True)
+class MayStart:
+    """Nothing stands against it. `decision` is the one that the run starts with, None if it has none."""
+
+    config: Config
+    decision: Decision | None
+
+
+def may_start(facts: Snapshot, asked: RunStartParams, now: datetime) -> MayStart:
+    """Raises RpcError: a document cannot be used, a person must decide first, or has decided about another file."""
+    facts = answers.usable(facts)
+    if isinstance(facts.done, Unusable):
+        raise codes.document_unusable(facts.done.code, facts.done.message, facts.done.detail)
+    if isinstance(facts.queue, QueueMissing):
+        raise codes.document_unusable(
+            "queue_corrupted", f"The queue file {facts.queue.path} does not exist.", "Add a task first (cueloop task …)."
+        )
+    assert isinstance(facts.config, Config)
+    answer = None if asked.answer is None else Answer(asked.answer.choice, asked.answer.session_etag)
+    request = run_request(
+        asked.mode,
+        resume=asked.resume,
+        fresh=asked.fresh,
+        task_id=asked.task_id,
+        include_draft=asked.overrides.include_draft,
+        can_ask=asked.interactive,
+        answer=answer,
+    )
+    found = outcome(facts, request, now)
+    if found.answer_is_void:
+        raise codes.confirmation_stale(answers.etag_of(facts), None if found.decision is None else dump(found.decision))
+    if found.question is not None and found.decision is not None:
+        shown = _session_shown(facts.session, now)
+        raise codes.confirmation_required(dump(found.decision), found.question.etag, found.question.choices, shown)
+    return MayStart(facts.config, found.decision)
+
+
+def digest_of(asked: RunStartParams) -> str:
+    """Equal for the same request, so that a key used again is told from one used for something else. Environments do not count:
+    nothing of them is kept where it could be guessed from.
+    """
+    plain = asked.model_copy(update={"env": {}, "idempotency_key": None})
+    return sha256(to_json_bytes(plain)).hexdigest()
+
+
+def _session_shown(file: SessionFile, now: datetime) -> Mapping[str, object] | None:
+    """What the person who decides is shown of the session."""
+    if not isinstance(file, SessionLoaded):
+        return None
+    moment = parse_stamp(file.session.last_updated_at)
+    age = {} if moment is None else {"age_seconds": max(int((now - moment).total_seconds()), 0)}
+    return {**dump(file.session), **age}

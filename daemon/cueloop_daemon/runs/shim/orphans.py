@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
@@ -50,8 +50,8 @@ class Ended:
 
     run_id: str
     is_gone: bool
-    record: ShimRecord = ShimRecord()
-    swept: Swept = Swept()
+    record: ShimRecord = field(default_factory=ShimRecord)
+    swept: Swept = field(default_factory=Swept)
     lock_released: bool = False
 
 

@@ -28,6 +28,9 @@ GLOBAL = (
 OURS_ALONE = ("repo", "host", "no-daemon", "json", "timeout")
 """Global options that the Rust tool does not have; the others it has too, and they are passed on where they stand."""
 
+NOT_PASSED_ON = (*OURS_ALONE, "fresh", "detach")
+"""The same for the options of a loop."""
+
 
 class Ours(Frozen):
     """A command of ours; `argv` is what goes to its option parser, the global options before it included."""
@@ -91,7 +94,7 @@ def meaning(argv: Sequence[str]) -> Meaning:
         return Help(())
     if "version" in names:
         return Version()
-    return _of_ours([*_rebuilt(before)], words)
+    return _of_ours([*_rebuilt(before)], words, argv)
 
 
 def _globals(argv: Sequence[str]) -> tuple[list[tuple[Flag, str]], list[str], str | None]:
@@ -131,7 +134,7 @@ def _is_ours(words: Sequence[str]) -> bool:
     return any(tuple(words[:depth]) in COMMANDS or tuple(words[:depth]) in LATER for depth in depths)
 
 
-def _of_ours(before: list[str], words: Sequence[str]) -> Meaning:
+def _of_ours(before: list[str], words: Sequence[str], argv: Sequence[str]) -> Meaning:
     for depth in (3, 2, 1):
         command = tuple(words[:depth])
         if len(command) < depth:
@@ -141,6 +144,8 @@ def _of_ours(before: list[str], words: Sequence[str]) -> Meaning:
             options = rest[: rest.index("--")] if "--" in rest else rest
             if "--help" in options or "-h" in options:
                 return Help(command)
+            if "run" in command and _has(options, "parallel"):
+                return _parallel(command, [*before, *options], argv)
             return Ours(command, (*before, *rest))
         if command in LATER:
             return Later(command)
@@ -149,6 +154,23 @@ def _of_ours(before: list[str], words: Sequence[str]) -> Meaning:
         return Help(group)
     given = f"`{words[0]} {words[1]}` is no command" if len(words) > 1 else f"`{words[0]}` alone is no command"
     return Wrong(f"{given}: it takes {', '.join(GROUPS[group])}.")
+
+
+def _parallel(command: tuple[str, ...], options: Sequence[str], argv: Sequence[str]) -> Meaning:
+    """A run with `--parallel`: the Rust tool's, if it is a loop that is not resumed (contract section 10)."""
+    name = " ".join(command)
+    if command[-1] != "loop":
+        return Wrong(f"`{name}` has no option --parallel: only a loop can be parallel.")
+    if _has(options, "resume"):
+        return Wrong("--parallel and --resume contradict each other: what is resumed is one run, and never parallel.")
+    surplus = next((option for option in NOT_PASSED_ON if _has(options, option)), None)
+    if surplus is not None:
+        return Wrong(f"--{surplus} does not go with --parallel: that is passed on to the Rust tool, which has no such option.")
+    return PassedOn(f"{name} --parallel", tuple(argv))
+
+
+def _has(words: Sequence[str], option: str) -> bool:
+    return any(word.partition("=")[0] == f"--{option}" for word in words)
 
 
 def _name(words: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from cueloop_client.failures import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from cueloop_protocol.roots import Root
@@ -28,6 +29,8 @@ class Context(Frozen):
     command: Command
     values: Values
     seconds: float
+    argv: tuple[str, ...] = ()
+    """The arguments as they came, for a command that may be passed on."""
 
     @property
     def json(self) -> bool:
@@ -85,7 +88,7 @@ class Context(Frozen):
         return not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb" and self.world.is_terminal(1)
 
 
-def make_context(world: World, command: Command, values: Values) -> Context:
+def make_context(world: World, command: Command, values: Values, argv: Sequence[str] = ()) -> Context:
     """Check what is common to all commands. Raises Usage."""
     if values.words:
         raise Usage(f"{values.words[0]!r} is too much: {command.usage}")
@@ -95,7 +98,7 @@ def make_context(world: World, command: Command, values: Values) -> Context:
         raise Usage("This command needs the daemon: --no-daemon is for commands that only read.")
     if values.text("color") not in (None, "auto", "always", "never"):
         raise Usage("--color takes auto, always or never.")
-    return Context(world, command, values, _seconds(values.text("timeout")))
+    return Context(world, command, values, _seconds(values.text("timeout")), tuple(argv))
 
 
 def encoded(text: str) -> bytes:

@@ -37,7 +37,7 @@ def run(argv: Sequence[str], world: World) -> int:
             from cueloop_client.table import COMMANDS
 
             machine = COMMANDS[asked.command].machine
-            return _call(asked, world)
+            return _call(asked, argv, world)
         return _tell(asked, world)
     except BaseException as exc:
         from cueloop_client.reporting import report
@@ -45,7 +45,7 @@ def run(argv: Sequence[str], world: World) -> int:
         return report(exc, world, machine=machine, verbose=bool({"-v", "--verbose"} & set(argv)))
 
 
-def _call(asked: Ours, world: World) -> int:
+def _call(asked: Ours, argv: Sequence[str], world: World) -> int:
     from importlib import import_module
 
     from cueloop_client.argv import GLOBAL
@@ -54,7 +54,7 @@ def _call(asked: Ours, world: World) -> int:
     from cueloop_client.table import COMMANDS
 
     command = COMMANDS[asked.command]
-    context = make_context(world, command, parse((*GLOBAL, *command.flags), asked.argv))
+    context = make_context(world, command, parse((*GLOBAL, *command.flags), asked.argv), argv)
     code: int = import_module(f"cueloop_client.commands.{command.module}").run(context)
     return code
 

@@ -33,14 +33,29 @@ class Trail(Frozen):
 
 def pass_on(name: str, argv: Sequence[str], environ: Mapping[str, str], program: str, pid: int) -> NoReturn:
     """Become the Rust tool with exactly these arguments. Raises Usage if there is none, or only a way in circles."""
-    trail = read_trail(environ.get(GUARD, ""), pid)
-    ourselves = identity(program)
-    met = trail.met | ({ourselves} if ourselves is not None else frozenset())
+    trail, met = _met(environ, program, pid)
     target = find_tool(name, environ, met, trail.depth)
     found = identity(target)
     known = met | ({found} if found is not None else frozenset())
     guard = f"{trail.depth + 1}:{pid}:{','.join(sorted(known))}"
     _become(name, target, argv, {**environ, GUARD: guard})
+
+
+def may_pass_on(name: str, environ: Mapping[str, str], program: str, pid: int) -> bool:
+    """Whether `pass_on` would find the tool."""
+    trail, met = _met(environ, program, pid)
+    try:
+        find_tool(name, environ, met, trail.depth)
+    except Usage:
+        return False
+    return True
+
+
+def _met(environ: Mapping[str, str], program: str, pid: int) -> tuple[Trail, frozenset[str]]:
+    """The trail, and the programs that may not be passed on to."""
+    trail = read_trail(environ.get(GUARD, ""), pid)
+    ourselves = identity(program)
+    return trail, trail.met | ({ourselves} if ourselves is not None else frozenset())
 
 
 def find_tool(name: str, environ: Mapping[str, str], met: frozenset[str], depth: int) -> str:

@@ -8,6 +8,7 @@ from cueloop_client.run_desk import TerminalDesk
 from cueloop_client.run_feed import Feed
 from cueloop_client.run_follow import Ended, Follower, Left
 from cueloop_client.run_manners import ForPeople, ForPrograms
+from cueloop_client.run_parallel import pass_on_if_parallel
 from cueloop_client.run_question import ask_about_session
 from cueloop_client.run_signals import Signals
 from cueloop_client.run_tell import JsonTeller, PeopleTeller
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def run_for_programs(context: Context, mode: str) -> int:
     """`machine run …`: nobody is asked, NDJSON alone on standard output, the summary's exit code."""
+    pass_on_if_parallel(context, mode)
     with Signals(always=True) as signals:
         started = begin(context, mode, signals, None)
         feed = Feed(context, started.run_id, started.cursor)
@@ -30,17 +32,23 @@ def run_for_programs(context: Context, mode: str) -> int:
 
 def run_for_people(context: Context, mode: str) -> int:
     """`run one|loop|resume`: asked on a terminal, shown to the end unless --detach. Raises what `begin` does."""
+    pass_on_if_parallel(context, mode)
     if context.values.has("dry-run"):
         from cueloop_client.run_dry import show_what_would_be
 
         return show_what_would_be(context, mode)
     asks = is_interactive(context)
     with Signals(always=False) as signals:
+        signals.bear(1)
         try:
             started = begin(context, mode, signals, (lambda error: ask_about_session(context, error)) if asks else None)
         except Declined as exc:
             context.say(exc.message)
             return exc.exit_code
+        except KeyboardInterrupt:
+            context.say("\nLeft before the daemon answered: whether the run began is not known. Look: cueloop run status")
+            return INTERRUPTED
+        signals.bear(None)
         if context.values.has("detach"):
             return _leave(context, started.run_id)
         feed = Feed(context, started.run_id, started.cursor)

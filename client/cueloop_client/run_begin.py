@@ -8,7 +8,7 @@ from __future__ import annotations
 from cueloop_protocol.codes import CONFIRMATION_REQUIRED, CONFIRMATION_STALE, RpcError
 from cueloop_protocol.frozen import Frozen
 
-from cueloop_client.failures import BadAnswer, Failure, Lost
+from cueloop_client.failures import INTERRUPTED, BadAnswer, Failure, Lost
 from cueloop_client.fast import change
 from cueloop_client.run_request import agents_environment, run_params
 from cueloop_client.shapes import answer, text
@@ -36,9 +36,9 @@ class Started(Frozen):
 
 
 class Declined(Failure):
-    """A person left the question unanswered: nothing was changed. Exit code 130."""
+    """A person left the question unanswered: nothing was changed."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 def is_interactive(context: Context) -> bool:
@@ -58,12 +58,13 @@ def begin(context: Context, mode: str, signals: Signals, ask: Ask | None) -> Sta
         try:
             return _send(context, params)
         except RpcError as exc:
-            if ask is None or exc.code not in (CONFIRMATION_REQUIRED, CONFIRMATION_STALE):
-                raise
-            chosen = _choice(exc, signals, ask)
             params.pop("answer", None)
-            if chosen is not None:
-                params["answer"] = chosen
+            if ask is not None and exc.code == CONFIRMATION_STALE:
+                context.say(f"cueloop: {exc.document['message']}")
+            elif ask is not None and exc.code == CONFIRMATION_REQUIRED:
+                params["answer"] = _answer(exc, signals, ask)
+            else:
+                raise
 
 
 def _send(context: Context, params: Mapping[str, Any]) -> Started:
@@ -82,15 +83,13 @@ def _send(context: Context, params: Mapping[str, Any]) -> Started:
     return Started(run_id, cursor)
 
 
-def _choice(exc: RpcError, signals: Signals, ask: Ask) -> dict[str, Any] | None:
-    """The answer that a person gives; None to be asked anew, since the file changed. Raises Declined."""
-    if exc.code == CONFIRMATION_STALE:
-        return None
+def _answer(exc: RpcError, signals: Signals, ask: Ask) -> dict[str, Any]:
+    """What a person answers, for the file that the question was about. Raises Declined."""
     try:
         signals.interrupt(True)
         choice = ask(exc)
     except KeyboardInterrupt:
-        choice = None
+        raise Declined("\nLeft as it is: nothing was started and nothing was changed.") from None
     finally:
         signals.interrupt(False)
     if choice is None:

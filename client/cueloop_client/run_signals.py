@@ -22,9 +22,10 @@ class Signals:
         self._kept: list[int] = []
         self._old: dict[int, Any] = {}
         self._raises = False
+        self._patience: int | None = None
 
     def __enter__(self) -> Self:
-        self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        self._read_end, self._write_end = os.pipe()
         for number in (signal.SIGINT, signal.SIGTERM):
             if self._always or signal.getsignal(number) is not signal.SIG_IGN:
                 self._old[number] = signal.signal(number, self._keep)
@@ -53,8 +54,12 @@ class Signals:
         if on and self._kept:
             raise KeyboardInterrupt
 
+    def bear(self, times: int | None) -> None:
+        """Keep only so many; the next one raises KeyboardInterrupt. None: keep all."""
+        self._patience = times
+
     def _keep(self, number: int, _: FrameType | None) -> None:
-        if self._raises:
+        if self._raises or (self._patience is not None and len(self._kept) >= self._patience):
             raise KeyboardInterrupt
         os.write(self._write_end, b"!")
         self._kept.append(number)

@@ -49,9 +49,10 @@ class Script:
         self.notes = STORY if notes is None else notes
         self.answers: dict[str, object] = {
             "run.start": {"run_id": RUN, "cursor": "e:0", "repeated": False},
+            "config.resolve": {"document": {"safety": {"parallel_configured": False}}},
             "run.stop": {"run_id": RUN, "state": "stopping"},
             "run.cancel": {"run_id": RUN, "summary": STOPPED},
-            **{name.replace("_", "."): value for name, value in answers.items()},
+            **{name.replace("_", ".", 1): value for name, value in answers.items()},
         }
         self.hooks: dict[str, Hook] = {}
         self.subscribers: list[Connection] = []

@@ -23,7 +23,9 @@ def program(path: Path, text: str = RUST) -> Path:
 
 def ours(path: Path) -> Path:
     """A console script like the installed one, with an inode of its own."""
-    return program(path, f"#!{sys.executable}\nimport sys\nfrom cueloop_client.main import main\nsys.exit(main())\n")
+    # As installers write it where the interpreter's path has a blank: a shell that starts this very file with it.
+    begin = f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''\n"
+    return program(path, f"{begin}import sys\nfrom cueloop_client.main import main\nsys.exit(main())\n")
 
 
 def call(path: Path, *argv: str, **environ: str) -> subprocess.CompletedProcess[str]:

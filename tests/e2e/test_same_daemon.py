@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -235,4 +236,4 @@ def test_a_hang_up_of_the_starter_s_group_ends_no_daemon_d14(world: World) -> No
 
 
 def _command() -> str:
-    return f"{sys.executable} -P -m cueloop_client"
+    return f"{shlex.quote(sys.executable)} -P -m cueloop_client"

@@ -6,28 +6,27 @@ tombstone in the folder says that the run is settled: it is looked for under the
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import sys
 
-from cueloop_protocol.identity import boot_id, process_start_time
-from cueloop_protocol.place import PlaceError
-
 from cueloop_daemon.shim.kin import be_subreaper
-from cueloop_daemon.shim.launch import Place, read_file
+from cueloop_daemon.shim.launch import Place, exists, read_file
 from cueloop_daemon.shim.main import Shim
 from cueloop_daemon.shim.spec import LOCK_FILE, RUN_FILE, SHIM_FILE, TOMBSTONE, SpecError, parse_run
 from cueloop_daemon.shim.wire import PROTOCOL
+from cueloop_protocol.identity import boot_id, process_start_time
 
 
 class BootFailed(Exception):
     """It cannot be a shim: `where` is the step, `errno` the system's number."""
 
-    def __init__(self, where: str, errno: int) -> None:
-        super().__init__(f"{where}: {os.strerror(errno)}")
+    def __init__(self, where: str, number: int) -> None:
+        super().__init__(f"{where}: {os.strerror(number)}")
         self.where = where
-        self.errno = errno
+        self.errno = number
 
 
 def main(argv: list[str]) -> int:
@@ -41,7 +40,7 @@ def main(argv: list[str]) -> int:
         lock = _lock(folder)
         if lock is None:
             return _say(ready, {"held": True})
-        if _is_over(folder):
+        if exists(folder, TOMBSTONE):
             return _say(ready, {"over": True})
         shim, told = _prepare(root, folder, lock, umask)
     except BootFailed as exc:
@@ -56,23 +55,18 @@ def main(argv: list[str]) -> int:
 def _lock(folder: int) -> int | None:
     """The lock's descriptor, None if another shim has it. Raises BootFailed."""
     try:
-        fd = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return None
+        while True:
+            fd = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                return None
+            if os.path.samestat(os.stat(LOCK_FILE, dir_fd=folder, follow_symlinks=False), os.fstat(fd)):
+                return fd
+            os.close(fd)  # what we locked was replaced meanwhile: that lock would hold nobody off
     except OSError as exc:
         raise BootFailed("lock", exc.errno or 0) from exc
-    return fd
-
-
-def _is_over(folder: int) -> bool:
-    try:
-        os.stat(TOMBSTONE, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return True
 
 
 def _prepare(root: int, folder: int, lock: int, umask: int) -> tuple[Shim, dict[str, object]]:
@@ -92,10 +86,7 @@ def _prepare(root: int, folder: int, lock: int, umask: int) -> tuple[Shim, dict[
         _publish(folder, told)
     except SpecError as exc:
         print(f"shim: {RUN_FILE}: {exc}", file=sys.stderr)
-        raise BootFailed(where, 22) from exc
-    except PlaceError as exc:
-        print(f"shim: {exc.message}", file=sys.stderr)
-        raise BootFailed(where, exc.number or 13) from exc
+        raise BootFailed(where, errno.EINVAL) from exc
     except OSError as exc:
         raise BootFailed(where, exc.errno or 0) from exc
     return shim, told

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import sys
 
@@ -19,16 +18,17 @@ from cueloop_protocol.identity import process_start_time
 PIPE_SIZE = 1024 * 1024
 _F_SETPIPE_SZ = 1031
 _NOT_EXECUTED = 126
-_MOST_DESCRIPTORS = 65536
+_MOST_DESCRIPTORS = 4096
+"""Far more than a shim has open."""
 
 
 class StartFailed(Exception):
     """No child. `stage`: cwd, open, fork, record or exec; `errno` is the system's number."""
 
-    def __init__(self, stage: str, errno: int) -> None:
-        super().__init__(f"{stage}: {os.strerror(errno)}")
+    def __init__(self, stage: str, number: int) -> None:
+        super().__init__(f"{stage}: {os.strerror(number)}")
         self.stage = stage
-        self.errno = errno
+        self.errno = number
 
 
 class Command(Frozen):
@@ -143,7 +143,7 @@ def _above(fd: int) -> int:
 
 def _close_all_but(kept: set[int]) -> None:
     low = 0
-    for fd in (*sorted(kept), min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS)):
+    for fd in (*sorted(kept), _MOST_DESCRIPTORS):
         if low < fd:  # an empty range from 0 closes everything on some versions
             os.closerange(low, fd)
         low = fd + 1

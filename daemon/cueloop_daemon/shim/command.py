@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-import cueloop_protocol
-
 import cueloop_daemon
+import cueloop_protocol
 
 BOOT = "import sys; sys.path.extend(sys.argv[1:3]); from cueloop_daemon.shim.boot import main; sys.exit(main(sys.argv[3:]))"
 """Appended, not inserted: nothing in an installation's folder can stand before the standard library."""

@@ -6,13 +6,11 @@ made again. Of several daemons the one with the highest generation is listened t
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
-import socket
 
-from cueloop_protocol.identity import peer_uid
-from cueloop_protocol.place import ensure_private_folder
-
+from cueloop_daemon.shim.listening import bind, is_ours, place_of
 from cueloop_daemon.shim.loop import READ, WRITE
 from cueloop_daemon.shim.wire import PROTOCOL, Hello, Lines, WireError, Wish, encode, parse_wish
 
@@ -34,7 +32,7 @@ DAY = 24 * 60 * 60
 class Link:
     """One connection. `waiting` are (word, number) of wishes whose answer comes later."""
 
-    def __init__(self, sock: socket.socket, now: float) -> None:
+    def __init__(self, sock: _socket.socket, now: float) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.lines = Lines()
@@ -57,36 +55,23 @@ class Door:
         self._clock = clock
         self._wish = wish
         self._strangers: list[Link] = []
-        self._socket: socket.socket | None = None
+        self._socket: _socket.socket | None = None
         self._place: tuple[int, int] | None = None
         self._touched_at = 0.0
 
     def open(self) -> None:
-        """Bind and listen. Raises OSError or PlaceError."""
-        ensure_private_folder(os.path.dirname(self._path), os.getuid())
-        temp = os.path.join(os.path.dirname(self._path), f".{os.getpid()}")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temp)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            sock.bind(temp)
-            os.chmod(temp, 0o600)
-            sock.listen(16)
-            status = os.lstat(temp)
-            os.rename(temp, self._path)
-        except OSError:
-            sock.close()
-            raise
+        """Bind and listen. Raises OSError."""
         self._shut()
-        self._socket, self._place, self._touched_at = sock, (status.st_dev, status.st_ino), self._clock.now
-        self._loop.watch(sock.fileno(), READ, self._accept)
+        self._socket = bind(self._path)
+        self._place = place_of(self._path)
+        self._touched_at = self._clock.now
+        self._loop.watch(self._socket.fileno(), READ, self._accept)
 
     def look_after(self) -> None:
         """Make the socket again where it is gone, keep sweepers from it, and cut who is in the middle of a line for too long."""
         now = self._clock.now
         if not self._is_there():
-            with contextlib.suppress(OSError, Exception):
+            with contextlib.suppress(OSError):
                 self.open()
         elif now - self._touched_at > DAY:
             self._touched_at = now
@@ -118,11 +103,7 @@ class Door:
         self._shut()
 
     def _is_there(self) -> bool:
-        try:
-            status = os.lstat(self._path)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._place
+        return self._place is not None and place_of(self._path) == self._place
 
     def _shut(self) -> None:
         if self._socket is not None:
@@ -134,14 +115,11 @@ class Door:
         if self._socket is None:
             return
         try:
-            sock, _address = self._socket.accept()
+            fd, _address = self._socket._accept()  # type: ignore[attr-defined]  # what `socket.accept` calls; not in the stubs
         except OSError:
             return
-        try:
-            is_ours = peer_uid(sock) == os.getuid()
-        except OSError:
-            is_ours = False
-        if not is_ours:
+        sock = _socket.socket(fileno=fd)
+        if not is_ours(sock):
             sock.close()
             return
         sock.setblocking(False)

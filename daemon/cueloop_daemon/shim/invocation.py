@@ -9,9 +9,8 @@ import contextlib
 import os
 import signal
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_daemon.shim.kin import Kin, end_kin, living, reap_orphans
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,14 +53,15 @@ class _Ending:
 
 
 class Invocation:
-    """One child that is past its gate. Times are those of the shim's clock."""
+    """One child that is past its gate. Times are those of the shim's clock; `grace` is for an order that gives none."""
 
-    def __init__(self, n: int, order: OrderSpec, child: Gated, streams: tuple[Stream, Stream], now: float) -> None:
+    def __init__(self, n: int, order: OrderSpec, grace: float, child: Gated, streams: tuple[Stream, Stream], now: float) -> None:
         self.n = n
         self.pid = child.pid
         self.start = child.start
         self.pipes: dict[int, Stream] = {child.out: streams[0], child.err: streams[1]}
         self.ended: Ended | None = None
+        self.grace = grace if order.grace is None else order.grace
         self._streams = streams
         self._order = order
         self._idle = order.idle
@@ -72,11 +72,6 @@ class Invocation:
         self._died: Died | None = None
         self._quiet_at: float | None = None
         """Since when the leader is dead and nothing has changed for the worse: the beginning of a DRAIN."""
-
-    @property
-    def grace(self) -> float:
-        """Seconds to leave that the order gave."""
-        return self._order.grace
 
     @property
     def is_pressing(self) -> bool:

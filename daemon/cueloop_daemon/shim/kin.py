@@ -78,26 +78,24 @@ def end_kin(kin: tuple[Kin, ...], group: int, number: int) -> None:
 
 def _below() -> Iterator[Kin]:
     """Every process below this one that is not dead."""
-    below = _children
-    if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
-        parents = _parents()
-        below = lambda pid: [one for one, parent in parents.items() if parent == pid]  # noqa: E731
     seen = {os.getpid()}
-    waiting = below(os.getpid())
+    waiting = _children(os.getpid())
     while waiting:
         pid = waiting.pop()
         if pid in seen:
             continue
         seen.add(pid)
-        waiting += below(pid)
+        waiting += _children(pid)
         kin = _kin_linux(pid)
         if kin is not None:
             yield kin
 
 
 def _children(pid: int) -> list[int]:
-    """The children of all threads of a process; nobody if it is gone."""
+    """The children of all threads of a process; nobody if it is gone. Kernels that keep no list: everybody's parent is looked at."""
     found: list[int] = []
+    if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
+        return _children_by_parent(pid)
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
@@ -105,15 +103,10 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _parents() -> dict[int, int]:
-    """Each process's parent, for kernels that list no children."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = _stat_fields(int(name))
-            if len(fields) > 1:
-                found[int(name)] = int(fields[1])
-    return found
+def _children_by_parent(pid: int) -> list[int]:
+    parent = str(pid).encode("ascii")
+    everybody = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [one for one in everybody if _stat_fields(one)[1:2] == [parent]]
 
 
 def _kin_linux(pid: int) -> Kin | None:
@@ -145,6 +138,8 @@ def _in_group(group: int) -> Iterator[Kin]:
     """macOS: the members of a process group that are not dead (`proc_listpids`; the start time is what tells the dead)."""
     import ctypes
 
+    if not is_pid(group):
+        return
     pids = (ctypes.c_int * 4096)()
     size = ctypes.sizeof(pids)
     library = ctypes.CDLL("/usr/lib/libproc.dylib")

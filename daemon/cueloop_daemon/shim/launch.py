@@ -6,10 +6,9 @@ import errno
 import os
 import stat
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_daemon.shim.child import Command, Gated, StartFailed, fork_gated
 from cueloop_daemon.shim.spec import ENV_FILE, LIMIT, OrderSpec, SpecError, parse_env, parse_order
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +60,15 @@ def is_root_there(place: Place) -> bool:
         return os.path.samestat(os.stat(place.spec.root), status)
     except OSError as exc:
         return exc.errno == errno.ENAMETOOLONG and status.st_nlink > 0
+
+
+def exists(folder: int, name: str) -> bool:
+    """Whether the name is there, whatever it is."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def read_file(folder: int, name: str) -> bytes:

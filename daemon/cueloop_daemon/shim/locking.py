@@ -71,10 +71,12 @@ class Locking:
             queuelock.clear(root, wish.clear)
         owner = queuelock.owner_file(os.getpid(), wish.started_at, wish.command, wish.label)
         taken: queuelock.Made | queuelock.Held | None = None
+        ours = os.umask(self._place.umask)  # other users' tools read the lock as they read one that anybody made
         try:
             taken = queuelock.take(root, f".lock-{self._place.spec.run_id[:8]}", owner, self._note(wish.n))
             return taken
         finally:
+            os.umask(ours)
             if not isinstance(taken, queuelock.Made):
                 self._record.add("unlock", n=wish.n)  # the inode that was noted may be given to another's lock
 

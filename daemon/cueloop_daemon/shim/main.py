@@ -9,12 +9,12 @@ import time
 
 from cueloop_daemon.shim import kin
 from cueloop_daemon.shim.door import Door, Link
-from cueloop_daemon.shim.launch import Place, is_root_there
+from cueloop_daemon.shim.launch import Place, exists, is_root_there
 from cueloop_daemon.shim.loop import READ, Clock, Loop
 from cueloop_daemon.shim.orders import Orders
 from cueloop_daemon.shim.output import Budget
 from cueloop_daemon.shim.record import Record
-from cueloop_daemon.shim.spec import TOMBSTONE
+from cueloop_daemon.shim.spec import LOCK_FILE, TOMBSTONE
 from cueloop_daemon.shim.wake import Waker
 from cueloop_daemon.shim.wire import RUNS, Signal, Start, Wish, encode
 
@@ -50,11 +50,11 @@ class Shim:
         self._told = (0, 0)
         self._gone_since: float | None = None
         self._leave_at: float | None = None
+        self._listen_to_signals()
 
     def run(self) -> str:
         """Serve until it is time to leave; why it was. No child and no lock is left behind, whatever happens."""
-        self._listen_to_signals()
-        why = "fault"
+        why = ""
         try:
             while (why := self._why_to_leave()) == "":
                 self._loop.turn(self._timeout())
@@ -100,7 +100,7 @@ class Shim:
         if self._signals & {signal.SIGTERM, signal.SIGINT}:
             self._orders.cancel()
         is_pressing = child is not None and child.is_pressing and now - self._looked_at >= PRESSING
-        if self._signals or is_pressing or now - self._ticked_at >= TICK:
+        if self._signals or self._orders.is_stirred or is_pressing or now - self._ticked_at >= TICK:
             self._signals.clear()
             self._looked_at = now
             self._orders.advance()
@@ -138,18 +138,17 @@ class Shim:
             self._orders.end_child("folder")
 
     def _is_place_there(self) -> bool:
-        """Whether root and folder are where they were, and the run is not settled."""
+        """Whether root, folder and lock file are where they were, and the run is not settled."""
         place = self._place
-        try:
-            os.stat(TOMBSTONE, dir_fd=place.folder, follow_symlinks=False)
+        if exists(place.folder, TOMBSTONE):
             return False
-        except OSError:
-            pass
         try:
-            there = os.stat(f"{RUNS}/{place.spec.run_id}", dir_fd=place.root)
+            folder = os.stat(f"{RUNS}/{place.spec.run_id}", dir_fd=place.root)
+            lock = os.stat(LOCK_FILE, dir_fd=place.folder, follow_symlinks=False)
         except OSError:
             return False
-        return os.path.samestat(there, os.fstat(place.folder)) and is_root_there(place)
+        is_ours = os.path.samestat(folder, os.fstat(place.folder)) and os.path.samestat(lock, os.fstat(place.lock))
+        return is_ours and is_root_there(place)
 
     def _why_to_leave(self) -> str:
         """Empty: stay."""

@@ -6,6 +6,7 @@ import errno
 import os
 
 from cueloop_daemon.shim.child import Gated, StartFailed
+from cueloop_daemon.shim.entry import Entry
 from cueloop_daemon.shim.invocation import Invocation
 from cueloop_daemon.shim.launch import launch, read_order
 from cueloop_daemon.shim.locking import Locking
@@ -39,18 +40,6 @@ MOST_KEPT = 1000
 """Orders that are not acknowledged; further starts are refused, so that a state always fits a line."""
 
 
-EXIT_FIELDS = ("code", "signal", "cause", "out", "err", "dropped")
-
-
-class Entry:
-    """What became of an order: the word and the fields of its answer. `token` is a start's."""
-
-    def __init__(self, word: str, token: str | None = None, **fields: object) -> None:
-        self.word = word
-        self.token = token
-        self.fields = fields
-
-
 class Orders:
     """All that a daemon can have done. `push(message)` tells it something; `reply(word, n, message)` answers what it waits for."""
 
@@ -69,6 +58,8 @@ class Orders:
         self.locking = Locking(place, record)
         self.is_cancelled = False
         self.is_over = False
+        self.is_stirred = False
+        """Whether something has happened that `advance` should look at without delay."""
         self._place, self._record, self._budget, self._loop, self._clock = place, record, budget, loop, clock
         self._push, self._reply = push, reply
         self._entries: dict[int, Entry] = {}
@@ -128,9 +119,11 @@ class Orders:
         """End the child within the grace of its order."""
         if self.child is not None:
             self.child.end(cause, self.child.grace, self._clock.now)
+            self.is_stirred = True
 
     def advance(self) -> None:
         """Look after the child."""
+        self.is_stirred = False
         child = self.child
         if child is None:
             return
@@ -147,7 +140,7 @@ class Orders:
                 return encode("barred", to="start", n=n)
             if known.token != wish.token:
                 return encode("conflict", to="start", n=n)
-            return None if known.word == "starting" else encode(known.word, to="start", n=n, **known.fields)
+            return None if known.word == "starting" else known.answer(n)
         if n <= self._acknowledged:
             return encode("forgotten", to="start", n=n)
         if self.is_cancelled:
@@ -174,7 +167,7 @@ class Orders:
             raise StartFailed("record", failure.errno or 0)
         gated.open_gate()
         out, err = (Stream(self._budget, f"{n}.{name}", self._trouble) for name in ("out", "err"))
-        child = Invocation(n, order, gated, (out, err), self._clock.now)
+        child = Invocation(n, order, self._place.spec.grace, gated, (out, err), self._clock.now)
         self.child = child
         self._entries[n] = Entry("starting", order.token, pid=gated.pid, start=gated.start)
         for fd in child.pipes:
@@ -186,6 +179,7 @@ class Orders:
             if not child.read(fd, self._clock.now):
                 self._loop.forget(fd)
                 child.close(fd)
+                self.is_stirred = True
 
         self._loop.watch(fd, READ, ready)
 
@@ -197,7 +191,7 @@ class Orders:
         entry = self._entries[child.n]
         if not told:
             entry.word = "started"
-            self._reply("start", child.n, encode("started", to="start", n=child.n, **entry.fields))
+            self._reply("start", child.n, entry.answer(child.n))
             return
         self._close(child)
         child.discard()
@@ -208,8 +202,8 @@ class Orders:
 
     def _not_started(self, n: int, token: str | None, why: StartFailed) -> bytes:
         self._record.add("failed", n=n, stage=why.stage, errno=why.errno)
-        self._entries[n] = Entry("failed", token, stage=why.stage, errno=why.errno)
-        return encode("failed", to="start", n=n, stage=why.stage, errno=why.errno)
+        entry = self._entries[n] = Entry("failed", token, stage=why.stage, errno=why.errno)
+        return entry.answer(n)
 
     def _close(self, child: Invocation) -> None:
         for fd in tuple(child.pipes):
@@ -224,8 +218,8 @@ class Orders:
         self._record.add("exit", n=child.n, **how)
         former = self._entries.get(child.n)
         fields = {"pid": child.pid, "start": child.start, **how, "left": list(ended.left)}
-        self._entries[child.n] = Entry("exited", former.token if former else None, **fields)
-        self._reply("start", child.n, encode("exited", to="start", n=child.n, **fields))
+        entry = self._entries[child.n] = Entry("exited", former.token if former else None, **fields)
+        self._reply("start", child.n, entry.answer(child.n))
         self._push(encode("exited", n=child.n, **fields))
         self._reply("signal", child.n, encode("gone", to="signal", n=child.n))
 
@@ -233,6 +227,7 @@ class Orders:
         n, known = wish.n, self._entries.get(wish.n)
         if self.child is not None and self.child.n == n:
             self.child.end("signal", wish.grace, self._clock.now)
+            self.is_stirred = True
             return None
         if (known is None and n > self._acknowledged) or (known is not None and known.word == "barred"):
             return self._bar(n, "signal")
@@ -254,17 +249,8 @@ class Orders:
 
     def records(self) -> list[bytes]:
         """What a record must hold that begins now, without a child."""
-        lines = [self._up, *self.locking.records()]
-        for n, entry in self._entries.items():
-            told = entry.fields
-            if entry.word == "exited":
-                lines.append(encode("child", n=n, pid=told["pid"], start=told["start"]))
-                lines.append(encode("exit", n=n, **{name: told[name] for name in EXIT_FIELDS}))
-            elif entry.word == "failed":
-                lines.append(encode("failed", n=n, **told))
-            else:
-                lines.append(encode("bar", n=n))
-        return lines + ([encode("cancelled")] if self.is_cancelled else [])
+        told = [line for n, entry in self._entries.items() for line in entry.records(n)]
+        return [self._up, *self.locking.records(), *told, *([encode("cancelled")] if self.is_cancelled else [])]
 
     def _trouble(self, what: str, number: int) -> None:
         """Tell it, once for each kind."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sys
 
+from cueloop_daemon.shim.staging import FOLDER, OWNER, UNSUPPORTED, remove, rename_new, stage, write_owner
+from cueloop_daemon.shim.wire import Clear
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import is_pid
-
-from cueloop_daemon.shim.wire import Clear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +21,11 @@ if TYPE_CHECKING:
 
 HOME = ".cueloop"
 NAME = "lock"
-OWNER = "owner"
 OWNER_LIMIT = 4096
 NAMES_LIMIT = 100
+ATTEMPTS = 10
+"""How often a lock that vanishes between our rename and our look is tried for again."""
 _SIDE = "owner_task_"
-_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -75,14 +73,14 @@ def owner_file(pid: int, started_at: str, command: str, label: str) -> bytes:
 def look(root: int) -> Held | None:
     """Who has the lock; None if nobody. Raises OSError."""
     try:
-        folder = os.open(f"{HOME}/{NAME}", _FOLDER, dir_fd=root)
+        folder = os.open(f"{HOME}/{NAME}", FOLDER, dir_fd=root)
     except FileNotFoundError:
         return None
     except OSError as exc:
         if exc.errno not in (errno.ENOTDIR, errno.ELOOP, errno.EACCES):
             raise
         status = os.stat(f"{HOME}/{NAME}", dir_fd=root, follow_symlinks=False)
-        return Held(status.st_dev, status.st_ino, None, ())
+        return Held(status.st_dev, status.st_ino, None, ())  # a file, a link, a folder that we may not read: all are in the way
     try:
         status = os.fstat(folder)
         names = tuple(sorted(os.listdir(folder))[:NAMES_LIMIT])
@@ -96,21 +94,20 @@ def take(root: int, aside: str, owner: bytes, making: Callable[[Made], None]) ->
 
     `aside` is a name in `.cueloop` that is only ours. Raises OSError, and then the lock is not taken.
     """
-    home = os.open(HOME, _FOLDER & ~os.O_NOFOLLOW, dir_fd=root)
+    home = os.open(HOME, FOLDER & ~os.O_NOFOLLOW, dir_fd=root)
     try:
-        _remove(home, aside)
-        made = _stage(home, aside, owner)
-        try:
-            making(made)
-            _rename_new(home, aside, NAME)
-            return made
-        except OSError as exc:
-            _remove(home, aside)
-            if exc.errno in _UNSUPPORTED:
+        for _ in range(ATTEMPTS):
+            try:
+                return _take_whole(home, aside, owner, making)
+            except FileExistsError:
+                held = look(root)
+                if held is not None:
+                    return held
+            except OSError as exc:
+                if exc.errno not in UNSUPPORTED:
+                    raise
                 return _take_in_place(home, root, owner, making)
-            if exc.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-        return look(root) or take(root, aside, owner, making)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), NAME)
     finally:
         os.close(home)
 
@@ -130,13 +127,27 @@ def release(root: int, ours: Made) -> Released | Absent | Foreign:
     return Foreign() if left is None else Released(left)
 
 
+def _take_whole(home: int, aside: str, owner: bytes, making: Callable[[Made], None]) -> Made:
+    """Made aside and renamed. Raises FileExistsError if there is a lock, one of UNSUPPORTED, or another OSError."""
+    remove(home, aside)
+    status = stage(home, aside, owner)
+    made = Made(status.st_dev, status.st_ino, owner)
+    try:
+        making(made)
+        rename_new(home, aside, NAME)
+    except OSError:
+        remove(home, aside)
+        raise
+    return made
+
+
 def _take_out(root: int, device: int, inode: int, owner: bytes | None) -> tuple[str, ...] | None:
     """Unlink the owner of exactly this lock and remove the folder; side files that keep it, or None if it is another lock.
 
     Done through the folder's descriptor: a lock that somebody makes meanwhile under the same name is never touched.
     """
     try:
-        folder = os.open(f"{HOME}/{NAME}", _FOLDER, dir_fd=root)
+        folder = os.open(f"{HOME}/{NAME}", FOLDER, dir_fd=root)
     except OSError as exc:
         if exc.errno in (errno.ENOTDIR, errno.ELOOP):
             return None
@@ -195,73 +206,24 @@ def _owner(folder: int) -> bytes | None:
         os.close(fd)
 
 
-def _stage(home: int, aside: str, owner: bytes) -> Made:
-    """A folder with its owner, on the medium: after a power cut the lock has its owner or is not there."""
-    os.mkdir(aside, 0o755, dir_fd=home)
-    folder = os.open(aside, _FOLDER, dir_fd=home)
-    try:
-        _write_owner(folder, owner)
-        os.fsync(folder)
-        status = os.fstat(folder)
-        return Made(status.st_dev, status.st_ino, owner)
-    except OSError:
-        _remove(home, aside)
-        raise
-    finally:
-        os.close(folder)
-
-
-def _write_owner(folder: int, owner: bytes) -> None:
-    fd = os.open(OWNER, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
-    try:
-        if os.write(fd, owner) != len(owner):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _take_in_place(home: int, root: int, owner: bytes, making: Callable[[Made], None]) -> Made | Held:
     """Where nothing can be renamed without replacing: as other tools do, the folder first and its owner then."""
     try:
-        os.mkdir(NAME, 0o755, dir_fd=home)
+        os.mkdir(NAME, 0o777, dir_fd=home)
     except FileExistsError:
         held = look(root)
         if held is None:
             raise
         return held
-    folder = os.open(NAME, _FOLDER, dir_fd=home)
+    folder = os.open(NAME, FOLDER, dir_fd=home)
     try:
         status = os.fstat(folder)
         made = Made(status.st_dev, status.st_ino, owner)
         making(made)
-        _write_owner(folder, owner)
+        write_owner(folder, owner)
         return made
     except OSError:
-        _remove(home, NAME)
+        remove(home, NAME)
         raise
     finally:
         os.close(folder)
-
-
-def _remove(home: int, name: str) -> None:
-    """Remove a folder of ours with its owner file, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{name}/{OWNER}", dir_fd=home)
-        os.rmdir(name, dir_fd=home)
-
-
-def _rename_new(home: int, source: str, target: str) -> None:
-    """Rename within a folder to a name that is free. Raises FileExistsError, or one of _UNSUPPORTED."""
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
-    name = "renameatx_np" if sys.platform == "darwin" else "renameat2"
-    flag = 4 if sys.platform == "darwin" else 1  # RENAME_EXCL, RENAME_NOREPLACE
-    call = getattr(library, name, None)
-    if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), source)
-    if call(home, os.fsencode(source), home, os.fsencode(target), ctypes.c_uint(flag)):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), source, None, target)

@@ -59,7 +59,7 @@ class Record:
         return None
 
     def rewrite(self, records: list[bytes]) -> None:
-        """Begin anew with these lines, in one step; the old file stays where that fails."""
+        """Begin anew with these lines, which say all that is still to be said, in one step; the old file stays where that fails."""
         name = f"{RECORD_FILE}.new"
         data = b"".join(records)
         with contextlib.suppress(OSError):
@@ -73,6 +73,7 @@ class Record:
                 raise
             os.close(self._fd)
             self._fd, self._size = fd, len(data)
+            self._unwritten.clear()
 
 
 def _create(folder: int, name: str) -> int:

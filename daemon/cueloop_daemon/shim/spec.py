@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_daemon.shim.wire import WireError, seconds
+from cueloop_protocol.frozen import Frozen
 
 RUN_FILE = "run.json"
 SHIM_FILE = "shim.json"
@@ -47,7 +46,7 @@ class OrderSpec(Frozen):
     """`<n>.order`. `argv[0]` is absolute. `env_add` is put over the variables of the file `env`.
 
     `stdin` is the name of a file in the run's folder, or an absolute path; None is /dev/null. `idle`, `wall`: seconds, None without
-    limit. `grace`: seconds to leave.
+    limit. `grace`: seconds to leave, None for the run's.
     """
 
     token: str
@@ -57,7 +56,7 @@ class OrderSpec(Frozen):
     stdin: str | None
     idle: float | None
     wall: float | None
-    grace: float
+    grace: float | None
 
 
 def file_bytes(spec: RunSpec | OrderSpec) -> bytes:
@@ -102,7 +101,7 @@ def parse_order(data: bytes) -> OrderSpec:
         None if raw.get("stdin") is None else _text(raw, "stdin"),
         _seconds(raw, "idle"),
         _seconds(raw, "wall"),
-        _seconds(raw, "grace") or 0.0,
+        _seconds(raw, "grace"),
     )
 
 

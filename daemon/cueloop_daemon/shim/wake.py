@@ -7,6 +7,7 @@ import os
 import signal
 
 from cueloop_daemon.shim.kin import be_subreaper
+from cueloop_daemon.shim.launch import exists
 from cueloop_daemon.shim.wire import STOPPED
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ class Waker:
             return
         self._wait = min(self._wait * 2, LONGEST_WAIT)
         self._due = now + self._wait
-        if not _exists(self._place.root, STOPPED) and self._place.spec.daemon_argv:
+        if not exists(self._place.root, STOPPED) and self._place.spec.daemon_argv:
             with contextlib.suppress(OSError):
                 self._start()
 
@@ -76,11 +77,3 @@ class Waker:
                 os.execve(argv[0], argv, {os.fsencode(k): os.fsencode(v) for k, v in env.items()})
         finally:
             os._exit(127)
-
-
-def _exists(root: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=root, follow_symlinks=False)
-    except OSError:
-        return False
-    return True

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskStatus
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.documents.envelope import (
-    ConfigPayload,
-    ConfigResolved,
-    Event,
-    PathsPayload,
-    QueueSnapshot,
-    ResumeDecision,
-    Warned,
-    event_bytes,
-)
-from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument, resolve_json
-from cueloop_protocol.roots import Caller
 
 from cueloop_daemon import answers
 from cueloop_daemon.core.announce import (
@@ -45,10 +32,24 @@ from cueloop_daemon.core.resolve import resolve_document
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.events.hub import Hub, HubClosed
 from cueloop_daemon.events.model import Announced, NewEvent
+from cueloop_daemon.runs.own_writes import OwnWrites
 from cueloop_daemon.watch.alarm import Alarm
 from cueloop_daemon.watch.clock import Clock, ClockJump
 from cueloop_daemon.workspace.view import View
 from cueloop_daemon.workspace.workspace import Workspace
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.envelope import (
+    ConfigPayload,
+    ConfigResolved,
+    Event,
+    PathsPayload,
+    QueueSnapshot,
+    ResumeDecision,
+    Warned,
+    event_bytes,
+)
+from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument, resolve_json
+from cueloop_protocol.roots import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,9 @@ HALF_WRITTEN = 0.3
 
 GONE_FOR = 0.05
 """Seconds that a session file must be gone before that is announced: some editors save by renaming the old file away first."""
+
+HOLDER_LOOK = 2.0
+"""Seconds between two looks at who holds the queue lock: a holder that is killed changes no file."""
 
 
 class PathsWatched(Protocol):
@@ -71,6 +75,8 @@ class _Audience:
 
     view: View
     said: Standing
+    own_writes: int
+    """How many of a run's own writes of the queue are no news any more."""
     doubtful: Standing | None = None
     doubtful_since: float = 0.0
 
@@ -78,12 +84,15 @@ class _Audience:
 class Announcer:
     """Turns differences between snapshots into events, for every audience that somebody listens for. One `run` at a time."""
 
-    def __init__(self, workspace: Workspace, hub: Hub, clock: Clock, alarm: Alarm, watched: PathsWatched) -> None:
+    def __init__(
+        self, workspace: Workspace, hub: Hub, clock: Clock, alarm: Alarm, watched: PathsWatched, writes: OwnWrites
+    ) -> None:
         self._workspace = workspace
         self._hub = hub
         self._clock = clock
         self._alarm = alarm
         self._watched = watched
+        self._writes = writes
         self._audiences: dict[str, _Audience] = {}
         self._hinted = anyio.Event()
         self._looking = anyio.Lock()
@@ -94,29 +103,40 @@ class Announcer:
         self._hinted.set()
 
     async def attend(self, caller: Caller) -> View:
-        """Announce for this caller from now on; returns when what changed since its last announcement has been published."""
+        """Announce for this caller while somebody is subscribed for it, which has to be so before anything else is awaited.
+
+        Returns when what changed since its last announcement has been published.
+        """
         view = self._workspace.view(caller)
         async with self._looking:
+            writes = self._writes.finished
             await self._workspace.refresh(view)
             if caller.key not in self._audiences:
+                await self._hub.flush()  # what was said to it before may only now be on its way into the log
                 kept = self._hub.announced(caller.key)
                 said = None if kept is None else standing_from_json(json.loads(kept))
                 now = self._standing(view)
-                self._audiences[caller.key] = _Audience(view, said or now)
+                self._audiences[caller.key] = _Audience(view, said or now, writes)
                 if said is None:
                     self._remember(caller.key, now)
             self._audiences[caller.key].view = view
-            self._compare(self._audiences[caller.key])
+            self._workspace.listened = self._callers()
+            self._compare(self._audiences[caller.key], writes)
+            waits_for = self._wait_for
             self._watch_all()
+            if self._wait_for != waits_for:
+                self.hint()
         return view
 
     async def look(self) -> None:
         """Look at everything now, and publish what is different."""
         async with self._looking:
+            self._drop_unheard()
             for audience in list(self._audiences.values()):
                 audience.view = self._workspace.view(audience.view.caller)
+                writes = self._writes.finished
                 await self._workspace.refresh(audience.view)
-                if self._compare(audience):
+                if self._compare(audience, writes):
                     self._workspace.look_at_dirt_soon(audience.view)
             self._watch_all()
 
@@ -148,6 +168,15 @@ class Announcer:
         revision = self._workspace.view(caller).revision
         self._publish([_new_event(event, None if caller is None else caller.key, revision)])
 
+    def _drop_unheard(self) -> None:
+        """Whoever has no subscriber any more costs nothing. The log remembers what was said to it."""
+        heard = {self._workspace.default.key, *self._hub.audiences}
+        self._audiences = {key: audience for key, audience in self._audiences.items() if key in heard}
+        self._workspace.listened = self._callers()
+
+    def _callers(self) -> frozenset[Caller]:
+        return frozenset(audience.view.caller for audience in self._audiences.values())
+
     async def _wait(self) -> None:
         moment, delay = self._wait_for
         async with anyio.create_task_group() as waiting:
@@ -166,9 +195,9 @@ class Announcer:
         await anyio.sleep(delay)
         self.hint()
 
-    def _compare(self, audience: _Audience) -> bool:
-        """Publish what is different for this audience; True if anything was."""
-        now = self._standing(audience.view)
+    def _compare(self, audience: _Audience, writes: int) -> bool:
+        """Publish what is different for this audience; True if anything was. `writes`: a run's that were over before the look."""
+        now = self._without_own(audience, self._standing(audience.view), writes)
         mute = _is_somebody_running(audience.view.snapshot)
         found = announcements(audience.said, now, mute_decisions=mute)
         if not found:
@@ -183,6 +212,17 @@ class Announcer:
         audience.said = announced(audience.said, now, mute_decisions=mute)
         self._publish(events, Announced(key, json.dumps(standing_to_json(audience.said)).encode()))
         return True
+
+    def _without_own(self, audience: _Audience, now: Standing, writes: int) -> Standing:
+        """What a run has done to the queue it announces itself; while it is at it, nothing about the queue is known."""
+        if self._writes.under_way or self._writes.finished != writes:
+            self.hint()
+            return replace(now, queue=audience.said.queue)
+        if audience.own_writes != writes:
+            audience.own_writes = writes
+            audience.said = replace(audience.said, queue=now.queue)
+            self._remember(audience.view.caller.key, audience.said)
+        return now
 
     def _is_held_back(self, audience: _Audience, now: Standing) -> bool:
         """Whether this may be the middle of somebody's writing, and has not stood long enough to be believed."""
@@ -251,6 +291,8 @@ class Announcer:
                 moments.append(moment)
             if loaded.settles_at_ns is not None or audience.doubtful is not None:
                 delays.append(GONE_FOR if audience.doubtful is not None and audience.doubtful.fault is None else HALF_WRITTEN / 3)
+            if loaded.lock is not None and loaded.lock.live:
+                delays.append(HOLDER_LOOK)
             if loaded.unsettled:
                 moments.append(now + timedelta(milliseconds=25))
         self._watched.set_paths(frozenset(folders), frozenset(files))

@@ -6,15 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import assert_never
 
-from cueloop_protocol import codes
-from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.documents.decision import Decision
-from cueloop_protocol.documents.resolve import ResolveDocument
-from cueloop_protocol.params import RunRequest
-from cueloop_protocol.results import PreviewResult, SessionGetResult, Standing
-from cueloop_protocol.results import Snapshot as SnapshotResult
-from cueloop_protocol.shapes import ActiveRunState, Question, QueueLockState
 from pydantic_core import to_json
 
 from cueloop_daemon.core.decide import decide, outcome
@@ -36,6 +27,15 @@ from cueloop_daemon.core.overview import overview_document, queue_report
 from cueloop_daemon.core.request import PREVIEW, Answer, run_request
 from cueloop_daemon.core.resolve import resolve_document
 from cueloop_daemon.core.stamps import format_stamp, parse_stamp
+from cueloop_protocol import codes
+from cueloop_protocol.base import to_json_bytes
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.resolve import ResolveDocument
+from cueloop_protocol.params import RunRequest
+from cueloop_protocol.results import PreviewResult, SessionGetResult, Standing
+from cueloop_protocol.results import Snapshot as SnapshotResult
+from cueloop_protocol.shapes import ActiveRunState, Question, QueueLockState
 
 _RUN_LABELS = ("run one", "run loop")
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -194,6 +194,7 @@ def active_run_state(run: ActiveRun | None) -> ActiveRunState | None:
             "state": run.state,
             "started_at": run.started_at,
             "decision": run.decision,
+            "shim": None if run.shim is None else run.shim._asdict(),
         }
     )
 

@@ -8,18 +8,13 @@ import os
 import resource
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
-from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.identity import process_start_time
-from cueloop_protocol.roots import Caller, Root, shown
-from cueloop_protocol.shapes import ShutdownReason
-from cueloop_protocol.version import __version__
 
 from cueloop_daemon import answers
 from cueloop_daemon.announcer import Announcer
@@ -28,6 +23,10 @@ from cueloop_daemon.events.journal import Journal
 from cueloop_daemon.housekeeping import Housekeeping
 from cueloop_daemon.logs import Logs
 from cueloop_daemon.place import OwnPlace
+from cueloop_daemon.running import Running, make_engine
+from cueloop_daemon.runs.engine import Engine
+from cueloop_daemon.runs.own_writes import OwnWrites
+from cueloop_daemon.runs.shims import ShimCarriers
 from cueloop_daemon.server.handlers import TABLE
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Listener
@@ -46,6 +45,11 @@ from cueloop_daemon.watch.choose import ChosenWatcher
 from cueloop_daemon.watch.clock import Clock, SystemClock
 from cueloop_daemon.workspace.files import read_regular
 from cueloop_daemon.workspace.workspace import Workspace
+from cueloop_protocol.base import to_json_bytes
+from cueloop_protocol.identity import process_start_time
+from cueloop_protocol.roots import Caller, Root, shown
+from cueloop_protocol.shapes import Question, ShutdownReason
+from cueloop_protocol.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +127,9 @@ class Daemon:
         self._author = Author(setting.pid, process_start_time(setting.pid) or "")
         self._place = OwnPlace(setting.root, setting.uid, setting.home, setting.instance, self._author, setting.system)
         self._leaving = anyio.Event()
+        self._writes = OwnWrites()
+        self._windows: set[int] = set()
+        self._questions: Callable[[], tuple[Question, ...]] = lambda: ()
         self._reason: ShutdownReason | None = None
 
     @property
@@ -155,8 +162,9 @@ class Daemon:
 
         def snapshot_for(audience: str | None) -> bytes:
             assert workspace is not None
-            view = next((view for view in workspace.views() if view.caller.key == audience), workspace.view(None))
-            return to_json_bytes(answers.subscription_snapshot(view.snapshot, clock.now(), ()))
+            views = (view for view in workspace.views() if view.caller.key == audience and view.revision)
+            view = next(views, workspace.view(None))
+            return to_json_bytes(answers.subscription_snapshot(view.snapshot, clock.now(), self._questions()))
 
         hub = Hub(Journal(place, clock.monotonic), snapshot_for)
         workspace = Workspace(
@@ -170,15 +178,33 @@ class Daemon:
                 hub.stop()
 
     async def _with_parts(self, settings: Settings, hub: Hub, workspace: Workspace) -> None:
-        clock = self._setting.clock
-        alarm, watcher = Alarm(clock), ChosenWatcher()
-        announcer = Announcer(workspace, hub, clock, alarm, watcher)
+        alarm, watcher = Alarm(self._setting.clock), ChosenWatcher()
+        announcer = Announcer(workspace, hub, self._setting.clock, alarm, watcher, self._writes)
         workspace.changed = announcer.hint
         sessions = self._session_store()
+        engine, carriers = self._engine(settings, hub, workspace, sessions, announcer, alarm)
+        async with anyio.create_task_group() as running:
+            await running.start(carriers.run)
+            await running.start(engine.run)
+            await self._with_runs(settings, hub, workspace, sessions, engine, announcer, alarm, watcher)
+            running.cancel_scope.cancel()
+
+    async def _with_runs(
+        self,
+        settings: Settings,
+        hub: Hub,
+        workspace: Workspace,
+        sessions: SessionStore,
+        engine: Engine,
+        announcer: Announcer,
+        alarm: Alarm,
+        watcher: ChosenWatcher,
+    ) -> None:
+        clock = self._setting.clock
         await self._recover(sessions, announcer)
         await announcer.attend(self._default)
         listener = self._place.bind(self._setting.environ)
-        services = self._services(workspace, hub, sessions, announcer, watcher, listener)
+        services = self._services(workspace, hub, sessions, engine, announcer, watcher, listener)
         limits = Limits(connections=settings.max_connections)
         allow_descriptors(settings.max_connections)
         server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
@@ -190,11 +216,21 @@ class Daemon:
             await tasks.start(announcer.run)
             await tasks.start(workspace.run)
             await tasks.start(self._signals)
-            await tasks.start(house.run, clock, settings.idle_exit_minutes, lambda: bool(server.connections))
-            await self._serve(server, listener)
+            await self._serve(
+                server,
+                listener,
+                engine,
+                lambda: house.run(clock, settings.idle_exit_minutes, server.traffic, lambda: engine.is_used),
+            )
             tasks.cancel_scope.cancel()
 
-    async def _serve(self, server: Server[Services], listener: Listener) -> None:
+    async def _serve(
+        self,
+        server: Server[Services],
+        listener: Listener,
+        engine: Engine,
+        keep_house: Callable[[], Coroutine[object, object, None]],
+    ) -> None:
         """From the first connection to the last."""
         async with anyio.create_task_group() as serving:
             await serving.start(server.serve, listener)
@@ -203,9 +239,16 @@ class Daemon:
             gc.freeze()
             gc.enable()
             self._say(ready={"socket": listener.path, "pid": self._setting.pid})
-            await self._leaving.wait()
+            self._place.unmark_stopped()
+            engine.serve()
+            async with anyio.create_task_group() as keeping:
+                keeping.start_soon(keep_house)
+                await self._leaving.wait()
+                keeping.cancel_scope.cancel()  # from here on nothing that was taken away is put back
             # First nobody finds us any more, then those who have found us are told.
             if self._ownership.still_ours():
+                if self._reason == "stopped" and engine.active_id is not None:
+                    self._place.mark_stopped()
                 self._place.withdraw(listener.path)
             server.close(self._reason or "stopped")
 
@@ -233,6 +276,7 @@ class Daemon:
         workspace: Workspace,
         hub: Hub,
         sessions: SessionStore,
+        engine: Engine,
         announcer: Announcer,
         watcher: ChosenWatcher,
         listener: Listener,
@@ -244,6 +288,7 @@ class Daemon:
             workspace=workspace,
             hub=hub,
             sessions=sessions,
+            engine=engine,
             life=self,
             watcher=lambda: WatcherHealth(_backend(watcher.backend), watcher.degraded),
             connections=lambda: 0,
@@ -254,7 +299,42 @@ class Daemon:
             socket=shown(listener.path),
             folder=self._place.shown_folder,
             log=f"{self._place.shown_folder}/daemon.log",
+            active_windows=self._windows,
         )
+
+    def _engine(
+        self,
+        settings: Settings,
+        hub: Hub,
+        workspace: Workspace,
+        sessions: SessionStore,
+        announcer: Announcer,
+        alarm: Alarm,
+    ) -> tuple[Engine, ShimCarriers]:
+        setting = self._setting
+        engine, carriers = make_engine(
+            Running(
+                root=setting.root,
+                uid=setting.uid,
+                author=self._author,
+                environ=setting.environ,
+                system=setting.system,
+                clock=setting.clock,
+                place=self._place,
+                still_ours=self._ownership.still_ours,
+                hub=hub,
+                workspace=workspace,
+                sessions=sessions,
+                settings=settings,
+                writes=self._writes,
+                sleep_until=alarm.wait_until,
+                is_watched=lambda: bool(self._windows),
+                warn=announcer.warn,
+                changed=announcer.hint,
+            )
+        )
+        self._questions = lambda: engine.questions
+        return engine, carriers
 
     def _settings(self) -> Settings:
         state = load_settings(self._default, lambda path: read_regular(path)[0])

@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from cueloop_protocol import codes
-from cueloop_protocol.base import problems, to_json_bytes
-from cueloop_protocol.methods import METHODS
-from cueloop_protocol.params import NoParams, PreviewParams, ResolveParams, SessionGetParams
-from cueloop_protocol.roots import Caller, Root, shown
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from cueloop_daemon import answers
 from cueloop_daemon.core.model import Snapshot
+from cueloop_daemon.runs.active import read_active
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.workspace.files import FileCache
 from cueloop_daemon.workspace.loading import Loader, QueueCache, session_path
 from cueloop_daemon.workspace.view import Dirt, snapshot_of
+from cueloop_protocol import codes
+from cueloop_protocol.base import problems, to_json_bytes
+from cueloop_protocol.methods import METHODS
+from cueloop_protocol.params import NoParams, PreviewParams, ResolveParams, SessionGetParams
+from cueloop_protocol.roots import Caller, Root, shown
 
 
 def answer(method: str, params: Mapping[str, object], root: Root, caller: Caller) -> dict[str, Any]:
@@ -44,7 +45,7 @@ def _facts(root: Root, caller: Caller) -> Snapshot:
     loader = Loader(root, FileCache(time.time_ns), QueueCache(time.time_ns), time.time_ns)
     loaded = loader.load(caller)
     dirt = Dirt(Git(os.environ).is_dirty_sync(root, caller), datetime.now(UTC), 0.0)
-    return snapshot_of(loaded, dirt, None, 0)
+    return snapshot_of(loaded, dirt, read_active(root), 0)
 
 
 def _resolve(params: BaseModel, root: Root, caller: Caller) -> bytes:

@@ -7,13 +7,12 @@ import os
 from collections.abc import Callable
 
 import anyio
-from anyio.abc import TaskStatus
-from cueloop_protocol.roots import Root
-from cueloop_protocol.shapes import ShutdownReason
 
 from cueloop_daemon.server.listener import Listener
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.watch.clock import Clock
+from cueloop_protocol.roots import Root
+from cueloop_protocol.shapes import ShutdownReason
 
 logger = logging.getLogger(__name__)
 
@@ -49,18 +48,22 @@ class Housekeeping:
         self,
         clock: Clock,
         idle_minutes: int,
-        is_used: Callable[[], bool],
-        *,
-        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+        traffic: Callable[[], tuple[int, int]],
+        is_busy: Callable[[], bool],
     ) -> None:
-        """Look around until cancelled. `idle_minutes` 0: never leave for want of callers."""
-        task_status.started()
+        """Look around until cancelled. `idle_minutes` 0: never leave for want of callers.
+
+        `traffic`: how many connections there are, and how many there ever were; most calls come and go between two looks.
+        `is_busy`: whether there is something to do although nobody calls.
+        """
         used = freshened = clock.monotonic()
+        _, seen = traffic()
         while True:
             await anyio.sleep(EVERY)
             now = clock.monotonic()
-            if is_used():
-                used = now
+            connected, ever = traffic()
+            if connected or ever != seen or is_busy():
+                used, seen = now, ever
             if idle_minutes and now - used > idle_minutes * 60:
                 self._leave("idle")
             if now - freshened > FRESHEN_EVERY:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cueloop_protocol.identity import boot_id
-from cueloop_protocol.place import FOLDER, LOCATOR, SOCKET, Locator, ensure_socket_folder, locator_bytes, root_hash
-from cueloop_protocol.roots import Root, shown
-from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
-from cueloop_protocol.version import __version__
-
 from cueloop_daemon.events.model import LONGEST_PATH, Place
+from cueloop_daemon.runs.db import RunsPlace
 from cueloop_daemon.server.listener import Listener
+from cueloop_daemon.shim.wire import STOPPED
 from cueloop_daemon.store.atomic import Author, write_file
 from cueloop_daemon.store.folder import ensure_folder
 from cueloop_daemon.store.not_writable import NotWritable, not_writable
 from cueloop_daemon.store.system import System
 from cueloop_daemon.workspace.files import read_regular
+from cueloop_protocol.identity import boot_id
+from cueloop_protocol.place import FOLDER, LOCATOR, SOCKET, Locator, ensure_socket_folder, locator_bytes, root_hash
+from cueloop_protocol.roots import Root, shown
+from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+from cueloop_protocol.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -51,11 +53,20 @@ class OwnPlace:
 
         A repository that is not ours any more (`still_ours`) gets no folder and no log.
         """
-        path = f"{self.folder}/events.db"
+        path, make_folder = self._kept("events.db", still_ours)
+        return Place(path, make_folder, boot_id(), new_epoch, limit)
+
+    def runs_place(self, still_ours: Callable[[], bool]) -> RunsPlace:
+        """Where the record of runs is kept; like the event log."""
+        return RunsPlace(*self._kept("runs.db", still_ours))
+
+    def _kept(self, name: str, still_ours: Callable[[], bool]) -> tuple[str, Callable[[], None]]:
+        """The path of a database, and what makes its folder."""
+        path = f"{self.folder}/{name}"
         if _is_short(path):
-            return Place(path, lambda: self._make_own_folder(still_ours), boot_id(), new_epoch, limit)
+            return path, lambda: self._make_own_folder(still_ours)
         state = f"{self.home}/.local/state/cueloopd/{root_hash(self.root)}"
-        return Place(f"{state}/events.db", lambda: os.makedirs(state, 0o700, exist_ok=True), boot_id(), new_epoch, limit)
+        return f"{state}/{name}", lambda: os.makedirs(state, 0o700, exist_ok=True)
 
     def bind(self, environ: dict[str, str]) -> Listener:
         """The listening socket at its computed place. Raises PlaceError, NotWritable."""
@@ -83,6 +94,18 @@ class OwnPlace:
                 os.unlink(path)
         except OSError as exc:
             logger.debug("locator_not_removed error=%s", exc)
+
+    def mark_stopped(self) -> None:
+        """Say that this daemon was stopped on purpose while a run went on: nobody but a person brings one back."""
+        try:
+            write_file(self.system, self.root.join(STOPPED), b"", self.author)
+        except OSError as exc:
+            logger.warning("stopped_not_marked error=%s", exc)
+
+    def unmark_stopped(self) -> None:
+        """A daemon was wanted again."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.root.join(STOPPED))
 
     def _make_own_folder(self, still_ours: Callable[[], bool]) -> None:
         if not still_ours():

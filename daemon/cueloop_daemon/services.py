@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 import anyio
-from cueloop_protocol.roots import Caller, Root
-from cueloop_protocol.shapes import CallerParams, Question, ShutdownReason
 
 from cueloop_daemon.events.hub import Hub
+from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.workspace.view import View
 from cueloop_daemon.workspace.workspace import Workspace
+from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.shapes import CallerParams, ShutdownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Services:
     workspace: Workspace
     hub: Hub
     sessions: SessionStore
+    engine: Engine
     life: Life
     watcher: Callable[[], WatcherHealth]
     connections: Callable[[], int]
@@ -73,10 +75,13 @@ class Services:
     log: str
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     """Held by whoever writes a file that others share."""
-    questions: tuple[Question, ...] = ()
     active_windows: set[int] = field(default_factory=set)
     """Connections whose client says that its window is in front."""
 
+    def caller(self, caller: CallerParams | None) -> Caller:
+        """Whoever called, or the daemon's own user."""
+        return self.workspace.default if caller is None else Caller(caller.home, caller.config_home)
+
     def view(self, caller: CallerParams | None) -> View:
         """The view of whoever called, or of the daemon's own user."""
-        return self.workspace.view(None if caller is None else Caller(caller.home, caller.config_home))
+        return self.workspace.view(self.caller(caller))

@@ -78,39 +78,32 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
             run_results.RunStartResult,
             "Start a run. Where a person must decide and can be asked, nothing happens but `confirmation_required`.",
             _TO_START,
-            is_planned=True,
         ),
         "run.answer": MethodSpec(
             params.RunAnswerParams,
             run_results.RunAnswerResult,
             "Answer a question that a run asks in the middle. The first answer counts.",
             (codes.NO_SUCH_RUN, codes.CONFLICT),
-            is_planned=True,
         ),
         "run.stop": MethodSpec(
             params.RunTargetParams,
             run_results.RunStopResult,
             "Stop after the current task.",
             (codes.NO_SUCH_RUN,),
-            is_planned=True,
         ),
         "run.cancel": MethodSpec(
             params.RunTargetParams,
             run_results.RunCancelResult,
             "Stop now. Answered when no process of the run is left.",
             (codes.NO_SUCH_RUN,),
-            is_planned=True,
         ),
-        "run.get": MethodSpec(params.RunGetParams, run_results.RunGetResult, "One run.", (codes.NO_SUCH_RUN,), is_planned=True),
-        "run.list": MethodSpec(
-            params.RunListParams, run_results.RunListResult, "The history of runs.", (codes.NO_SUCH_RUN,), is_planned=True
-        ),
+        "run.get": MethodSpec(params.RunGetParams, run_results.RunGetResult, "One run.", (codes.NO_SUCH_RUN,)),
+        "run.list": MethodSpec(params.RunListParams, run_results.RunListResult, "The history of runs.", (codes.NO_SUCH_RUN,)),
         "run.output": MethodSpec(
             params.RunOutputParams,
             run_results.RunOutputResult,
             "A piece of a run's output.",
             (codes.NO_SUCH_RUN,),
-            is_planned=True,
         ),
         "events.subscribe": MethodSpec(
             params.SubscribeParams,

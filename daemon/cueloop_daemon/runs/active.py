@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cueloop_daemon.answers import active_run_state
 from cueloop_daemon.core.model import ActiveRun, ShimProcess
 from cueloop_daemon.workspace.files import read_regular
 from cueloop_protocol.base import to_json_bytes
@@ -42,23 +43,6 @@ def view_from(stored: bytes | None) -> View:
         return View()
 
 
-def state_of(run: ActiveRun) -> ActiveRunState:
-    """The run as it goes over the wire."""
-    shim = None if run.shim is None else run.shim._asdict()
-    return ActiveRunState.model_validate(
-        {
-            "run_id": run.run_id,
-            "mode": run.mode,
-            "task_id": run.task_id,
-            "phase": run.phase,
-            "state": run.state,
-            "started_at": run.started_at,
-            "decision": run.decision,
-            "shim": shim,
-        }
-    )
-
-
 def from_state(state: ActiveRunState) -> ActiveRun:
     """The run as it came over the wire."""
     shim = None if state.shim is None else ShimProcess(state.shim.pid, state.shim.start_time, state.shim.boot_id)
@@ -81,7 +65,13 @@ def active_path(root: Root) -> str:
 
 def active_bytes(run: ActiveRun) -> bytes:
     """The content of `active.json`."""
-    return to_json_bytes(state_of(run), indent=2) + b"\n"
+    return to_json_bytes(_state(run), indent=2) + b"\n"
+
+
+def _state(run: ActiveRun) -> ActiveRunState:
+    state = active_run_state(run)
+    assert state is not None
+    return state
 
 
 def read_active(root: Root) -> ActiveRun | None:

@@ -48,28 +48,30 @@ class Carriers(Protocol):
         ...
 
     async def discard(self, run_id: str) -> None:
-        """Remove a folder. Never raises."""
+        """Take a folder out of sight, and remove it. Never raises."""
         ...
 
     def environment(self, run_id: str) -> Mapping[str, str]:
         """The environment of the agents. Blocking. Raises OSError, ValueError."""
         ...
 
-    async def carry(self, run_id: str, generation: int, *, is_new: bool) -> Carrier:
-        """Start the shim, or find it; whoever is there already is the run's shim.
+    async def carry(self, run_id: str, boot_id: str, generation: int) -> Carrier:
+        """Start the shim, or find it; whoever is there already is the run's shim. `boot_id`: of the machine when the run began.
 
-        Raises ShimGone where it was up and is no more, NotWritable where it cannot be started.
+        Waits for one that lives and does not answer. Raises ShimGone where it was up and is no more, NotWritable where it cannot be
+        started, LinkClosed where a later daemon has it.
         """
         ...
 
-    async def bury(self, run_id: str) -> tuple[str, ...]:
-        """No shim will ever carry this run again: what it left running is ended, its queue lock let go, secrets are removed.
+    async def bury(self, run_id: str, generation: int) -> tuple[str, ...]:
+        """No shim will ever carry this run again: one that lives is ended, what it left running too, its queue lock let go, and
+        secrets are removed.
 
         Returns sentences for people about what could not be ended. Never raises.
         """
         ...
 
-    async def unknown(self, known: frozenset[str]) -> tuple[str, ...]:
+    async def unknown(self, known: frozenset[str], generation: int) -> tuple[str, ...]:
         """End every shim that carries a run which is not `known`, and what runs under it; sentences for people. Never raises."""
         ...
 

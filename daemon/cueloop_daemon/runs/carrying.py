@@ -147,7 +147,7 @@ class Carrying:
             await self._adopt(row)
         self._adopted.set()
         ours = frozenset() if row is None else frozenset({row.run_id})
-        for warning in await self._around.carriers.unknown(ours):
+        for warning in await self._around.carriers.unknown(ours, self._around.lane.generation):
             self._around.warn(warning)
         for run_id in self._around.hub.marked_runs() - ours:
             self._forget_marks(run_id)
@@ -181,9 +181,7 @@ class Carrying:
         around = self._around
 
         async def world(identity: RunIdentity, carrier: Carrier, journal: RunJournal) -> World:
-            return await around.worlds(
-                Living(identity, row.request.config, carrier, journal, self.desk, self.outbox.drained, row.boot_id)
-            )
+            return await around.worlds(Living(identity, row.request.config, carrier, journal, self.desk, self.outbox.drained))
 
         def identity() -> RunIdentity:
             env = around.carriers.environment(row.run_id)
@@ -202,6 +200,7 @@ class Carrying:
             outbox=self.outbox,
             carriers=around.carriers,
             program=around.program,
+            boot_id=row.boot_id,
             stamp=around.stamp,
             identity=identity,
             world=world,

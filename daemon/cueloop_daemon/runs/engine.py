@@ -12,6 +12,7 @@ from anyio.abc import TaskStatus
 from cueloop_daemon.core.model import ActiveRun, Snapshot
 from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.carrying import Carrying
+from cueloop_daemon.runs.history import History
 from cueloop_daemon.runs.queries import AlreadyOpen, NewRun, RunRow, StoredRequest
 from cueloop_daemon.runs.questions import Answered
 from cueloop_daemon.runs.starting import digest_of, may_start
@@ -22,6 +23,7 @@ from cueloop_protocol import codes
 from cueloop_protocol.documents.summary import Summary
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
+from cueloop_protocol.run_results import RunRecord
 from cueloop_protocol.shapes import Question
 
 logger = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class Engine:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._carrying = Carrying(around)
+        self.history = History(around.lane, around.carriers)
         self._starting = anyio.Lock()
 
     @property
@@ -56,6 +59,11 @@ class Engine:
     def active_id(self) -> str | None:
         """The run that is active."""
         return None if self._carrying.open is None else self._carrying.open.run_id
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a run or a question keeps the daemon from leaving for want of callers."""
+        return self.active_id is not None
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Read the record, say that the engine is ready, and carry runs until cancelled; they then wait for the next daemon."""
@@ -128,6 +136,15 @@ class Engine:
         if found is None:
             raise codes.no_such_run(run_id)
         return found
+
+    async def record(self, row: RunRow) -> RunRecord:
+        """One run as it is told."""
+        return await self.history.record(row, self._around.face.run, self.questions)
+
+    def state_of(self, run_id: str) -> str:
+        """What the run is doing; one that ended just now was stopping."""
+        run = self._around.face.run
+        return run.state if run is not None and run.run_id == run_id else "stopping"
 
     async def _known(self, asked: RunStartParams) -> Began | None:
         key = asked.idempotency_key

@@ -105,6 +105,11 @@ class RunJournal:
         for scope in list(self._waits):
             scope.cancel()
 
+    async def until_cancelled(self) -> None:
+        """Return when the run is being cancelled."""
+        if not self._cancelled:
+            await self._cancelling.wait()
+
     def ask_stop(self) -> None:
         """Ask the program to stop after its current task."""
         self._stop_wanted = True

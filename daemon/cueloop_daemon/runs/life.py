@@ -17,6 +17,7 @@ from cueloop_daemon.runs.journal import RunJournal, Unrecordable, over, summary_
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.outbox import Outbox
 from cueloop_daemon.runs.records import Over
+from cueloop_daemon.runs.shim import LinkClosed
 from cueloop_daemon.runs.state import Ending, ScopeName, State
 from cueloop_daemon.runs.types import Diverged, Journal, RunCancelled, RunIdentity, ShimGone, World
 from cueloop_daemon.store.not_writable import NotWritable
@@ -35,6 +36,9 @@ CONVERGING: frozenset[ScopeName] = frozenset({"open", "begin", "finish", "betwee
 MOST_LIVES = 5
 """A run that has ended as many daemons, without anything new being written, is not carried on by another."""
 
+PATIENCE = 5.0
+"""Seconds that a run which is cancelled waits for its shim to answer, before that is ended, too."""
+
 SOON = 0.05
 """Seconds that something may wait for the next commit."""
 
@@ -51,6 +55,8 @@ class Host:
     outbox: Outbox
     carriers: Carriers
     program: Program
+    boot_id: str
+    """Of the machine when the run began."""
     stamp: Callable[[], str]
     identity: Callable[[], RunIdentity]
     """Reads the environment of the agents: blocking, raises OSError and ValueError."""
@@ -91,7 +97,7 @@ class Life:
         """Carry the run to its end, and see it off. Cancelled when the daemon leaves: the run then waits for another life."""
         try:
             await accompanied(lambda: self._to_its_end(generation), self._flush_soon)
-        except OwnershipLost as lost:
+        except (OwnershipLost, LinkClosed) as lost:
             logger.warning("run_left run_id=%s reason=%s", self.run_id, lost)
             return
         if self.summary is None and self.journal.state.ending is not None:
@@ -115,16 +121,37 @@ class Life:
             await self._bury("The run ended several daemons without getting any further, so it was not carried on.")
             return
         try:
-            carrier = self._carrier = await self._host.carriers.carry(self.run_id, generation, is_new=self._lives == 0)
+            carrier = self._carrier = await self._found(generation)
             identity = await anyio.to_thread.run_sync(self._host.identity)
         except ShimGone:
             await self._bury(INTERRUPTED)
+            return
+        except RunCancelled:
+            await self._bury("The run was cancelled before its shim answered.")
             return
         except (NotWritable, OSError, ValueError) as exc:
             await self._bury(f"The run could not be carried on: {exc}")
             return
         await self._host.up(carrier)
         await self._watched(carrier, await self._host.world(identity, carrier, self.journal))
+
+    async def _found(self, generation: int) -> Carrier:
+        """The run's shim; a run that is cancelled does not wait for one that does not answer."""
+        found: list[Carrier] = []
+
+        async def find() -> None:
+            found.append(await self._host.carriers.carry(self.run_id, self._host.boot_id, generation))
+
+        async def give_up() -> None:
+            await self.journal.until_cancelled()
+            await anyio.sleep(PATIENCE)
+            finding.cancel()
+
+        with anyio.CancelScope() as finding:
+            await accompanied(find, give_up)
+        if not found:
+            raise RunCancelled
+        return found[0]
 
     async def _watched(self, carrier: Carrier, world: World) -> None:
         """The program, until it is over or its shim is lost."""
@@ -168,7 +195,7 @@ class Life:
                     await self._close(failure("Another version of the daemon had begun this phase; it was not gone on with."))
             except RunCancelled:
                 await self._close(Ending(outcome="stopped", exit_code=0))
-            except (ShimGone, Unrecordable, OwnershipLost):
+            except (ShimGone, Unrecordable, OwnershipLost, LinkClosed):
                 raise
             except NotWritable as exc:
                 failures += 1
@@ -195,7 +222,7 @@ class Life:
         """The shim is no more: end what it left, then say that the run is over. The session stays, a person or `--resume` decides."""
         with suppress(Unrecordable):
             await self.journal.flush()
-        left = await self._host.carriers.bury(self.run_id)
+        left = await self._host.carriers.bury(self.run_id, self._host.lane.generation)
         await self._end_as(why, None, left)
 
     async def _end_as(self, why: str, detail: str | None, left: tuple[str, ...] = ()) -> None:

@@ -31,5 +31,5 @@ SCHEMA = (
     " phase INTEGER NOT NULL, runner TEXT NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL, former TEXT NOT NULL, run_id TEXT,"
     " PRIMARY KEY (task_id, session_id, iteration, phase, runner)) WITHOUT ROWID",
     "CREATE TABLE owed (task_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE last_session (one INTEGER PRIMARY KEY CHECK (one = 1), etags BLOB NOT NULL)",
+    "CREATE TABLE last_session (one INTEGER PRIMARY KEY CHECK (one = 1), run_id TEXT NOT NULL, etags BLOB NOT NULL)",
 )

@@ -32,8 +32,6 @@ class Living:
     desk: QuestionDesk
     flushed: Callable[[], Awaitable[None]]
     """Returns when everything that was said before is told."""
-    boot_id: str
-    """Of the machine when the run began."""
 
 
 class Worlds(Protocol):

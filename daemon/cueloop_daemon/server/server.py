@@ -77,6 +77,10 @@ class Server(Generic[S]):
         """How many there are now."""
         return self._door.count
 
+    def traffic(self) -> tuple[int, int]:
+        """How many connections there are now, and how many there ever were."""
+        return self._door.count, self._counters.connections
+
     def counters(self) -> Mapping[str, int]:
         """What was done so far, for `daemon.status`."""
         made = self._counters

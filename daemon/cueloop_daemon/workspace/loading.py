@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.roots import Caller, Root, expand
-
 from cueloop_daemon.core.model import QueueFile, QueueLock, QueueMissing, SessionCorrupt, SessionFile, Unusable
 from cueloop_daemon.store.config_files import ConfigState, load_config
 from cueloop_daemon.store.queue_file import pack_queue, parse_queue, unpack_queue
 from cueloop_daemon.store.queue_lock import read_queue_lock
 from cueloop_daemon.store.session_file import read_session
 from cueloop_daemon.workspace.files import FileCache, Input, Signature, is_unsettled, read_regular, sign, sign_link
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.roots import Caller, Root, expand
 
 SETTLE_NS = 300_000_000
 """A session file that cannot be read is taken for half-written until it has stood this long unchanged (nanoseconds).
@@ -225,15 +224,13 @@ class Loader:
         inputs += [Input(place.io, self._queues.signature(place)) for place in (queue_place, done_place)]
         inputs += [Input(path, sign(path)) for path in lock_paths(root)]
         lock = _lock(root)
-        settles_at = _settles_at(session, session_input.signature)
+        settles_at = _settles_at(session, session_input.signature, read_at)
         unsettled = (
             any(self._cache.unsettled(path) for path in config.inputs)
             or self._queues.unsettled(queue_place)
             or self._queues.unsettled(done_place)
             or is_unsettled(session_input.signature, read_at)
         )
-        if settles_at is not None and settles_at <= read_at:
-            settles_at = None
         digest = f"{self._queues.digest(queue_place)} {self._queues.digest(done_place)}"
         return Loaded(config, session, queue, done, lock, digest, (session_input, *inputs), unsettled, settles_at)
 
@@ -245,10 +242,18 @@ def _lock(root: Root) -> QueueLock | None:
         return QueueLock(label=None, pid=None, started_at=None, live=False)
 
 
-def _settles_at(session: SessionFile, signature: Signature) -> int | None:
+def _settles_at(session: SessionFile, signature: Signature, now_ns: int) -> int | None:
     if not isinstance(session, SessionCorrupt) or len(signature) != 5:
         return None
-    return max(signature[3], signature[4]) + SETTLE_NS
+    # A stamp far ahead of the clock (which was set back, or the file was given one) does not say when it was written.
+    stamps = [stamp for stamp in signature[3:] if stamp - now_ns <= SETTLE_NS]
+    settles_at = max(stamps, default=0) + SETTLE_NS
+    return settles_at if settles_at > now_ns else None
+
+
+def is_settling(settles_at_ns: int, now_ns: int) -> bool:
+    """Whether that moment is still to come; it lies further ahead only where the clock was set back since."""
+    return 0 < settles_at_ns - now_ns <= 2 * SETTLE_NS
 
 
 def size_of(path: str) -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import anyio
-from cueloop_protocol.roots import Caller
 
 from cueloop_daemon.core.horizon import horizon
 from cueloop_daemon.core.model import ActiveRun, Snapshot
 from cueloop_daemon.workspace.files import Input, are_unchanged, telling
-from cueloop_daemon.workspace.loading import Loaded
+from cueloop_daemon.workspace.loading import Loaded, is_settling
+from cueloop_protocol.roots import Caller
 
 DIRTY_SECONDS = 2.0
 """How long the answer of `git status` is kept, since git is slow (seconds of the monotonic clock)."""
@@ -97,7 +97,7 @@ class View:
         loaded, snapshot = self._loaded, self._snapshot
         if loaded is None or snapshot is None or loaded.unsettled or snapshot.active_run is not active_run:
             return False
-        if loaded.settles_at_ns is not None and loaded.settles_at_ns <= wall_ns():
+        if loaded.settles_at_ns is not None and not is_settling(loaded.settles_at_ns, wall_ns()):
             return False
         if loaded.lock is not None:
             return False  # a holder can die without any file changing
@@ -115,6 +115,12 @@ class View:
         self._snapshot = snapshot_of(loaded, self.dirt, active_run, self._next_revision())
         self._answers.clear()
         return True
+
+    def show_run(self, run: ActiveRun | None) -> None:
+        """Take what the run engine says, without a look at any file."""
+        if self._snapshot is not None and self._snapshot.active_run is not run:
+            self._snapshot = replace(self._snapshot, active_run=run, revision=self._next_revision())
+            self._answers.clear()
 
     def swap_dirt(self, dirt: Dirt) -> bool:
         """Take what git said; True when the tree changed between clean and dirty."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -10,7 +11,6 @@ import anyio
 import anyio.to_process
 import anyio.to_thread
 from anyio.abc import TaskStatus
-from cueloop_protocol.roots import Caller, Root
 
 from cueloop_daemon.core.model import ActiveRun
 from cueloop_daemon.store.git import Git
@@ -18,6 +18,9 @@ from cueloop_daemon.watch.clock import Clock
 from cueloop_daemon.workspace.files import FileCache
 from cueloop_daemon.workspace.loading import Loaded, Loader, Packed, QueueCache, QueuePlace, pack_file, queue_places, size_of
 from cueloop_daemon.workspace.view import DIRTY_SECONDS, Dirt, View
+from cueloop_protocol.roots import Caller, Root
+
+logger = logging.getLogger(__name__)
 
 MAX_VIEWS = 8
 BIG_QUEUE = 256 * 1024
@@ -40,6 +43,8 @@ class Workspace:
         self.default = default
         self.active_run: ActiveRun | None = None
         self.changed: Callable[[], None] = lambda: None
+        self.listened: frozenset[Caller] = frozenset()
+        """Callers for whom somebody listens: their views stay, also beyond `MAX_VIEWS`."""
         self._clock = clock
         self._wall_ns = wall_ns = wall_clock_ns(clock)
         self._next_revision = next_revision
@@ -64,12 +69,25 @@ class Workspace:
             return self._latest  # the usual case, without hashing
         view = self._views.get(who)
         if view is None:
-            view = self._views[who] = View(who, self._next_revision)
-            if len(self._views) > MAX_VIEWS:
-                self._views.pop(next(key for key in self._views if key not in (who, self.default)))
-        self._views.move_to_end(who)
-        self._latest = view
+            view = View(who, self._next_revision)
+        self.hold(view)
         return view
+
+    def hold(self, view: View) -> None:
+        """Have `view` as its caller's one, also if it went meanwhile, for others that were used since."""
+        self._views[view.caller] = self._latest = view
+        self._views.move_to_end(view.caller)
+        if len(self._views) > MAX_VIEWS:
+            spare = [caller for caller in self._views if caller not in (view.caller, self.default, *self.listened)]
+            for caller in spare[: len(self._views) - MAX_VIEWS]:
+                del self._views[caller]
+
+    def show_run(self, run: ActiveRun | None) -> None:
+        """This run is active now, in every snapshot from this turn on; None: none is."""
+        self.active_run = run
+        for view in self._views.values():
+            view.show_run(run)
+        self.changed()
 
     def is_current(self, view: View, *, exact: bool = False) -> bool:
         """Whether the view's snapshot may be answered from without waiting for anything."""
@@ -79,7 +97,10 @@ class Workspace:
         return view.dirt is None or self._clock.monotonic() - view.dirt.checked_monotonic > DIRTY_SECONDS
 
     async def refresh(self, view: View, *, exact: bool = False) -> None:
-        """Make the view current: read what changed, and ask git if it was never asked or `exact` is set."""
+        """Make the view current: read what changed, and ask git if it was never asked or `exact` is set.
+
+        It is its caller's view when this returns, whoever else came meanwhile.
+        """
         async with view.lock:
             if not view.is_current(self._wall_ns, self.active_run):
                 loaded = await self._load(view.caller)
@@ -87,6 +108,7 @@ class Workspace:
                     self.changed()
         if exact or view.dirt is None:
             await self.check_dirt(view)
+        self.hold(view)
 
     async def check_dirt(self, view: View) -> None:
         """Ask git now whether the work tree is dirty."""
@@ -132,7 +154,13 @@ class Workspace:
         return big or self._loader.load(caller)
 
     async def _parse_elsewhere(self, place: QueuePlace) -> None:
-        packed = await anyio.to_process.run_sync(pack_file, place.io, place.shown, self._queues.content(place), cancellable=True)
+        """Have a worker process parse the file. One that was killed leaves the file as it is: at last it is parsed here."""
+        known = self._queues.content(place)
+        try:
+            packed = await anyio.to_process.run_sync(pack_file, place.io, place.shown, known, cancellable=True)
+        except anyio.BrokenWorkerProcess:
+            logger.warning("worker_process_died path=%s", place.shown)
+            return
         await anyio.to_thread.run_sync(self._unpack, place, packed, limiter=self._threads)
 
     def _unpack(self, place: QueuePlace, packed: Packed) -> None:

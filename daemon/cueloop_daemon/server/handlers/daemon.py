@@ -6,12 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from cueloop_protocol import codes
-from cueloop_protocol.documents.resolve import DocumentPaths
-from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
-from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
-from cueloop_protocol.roots import shown
-from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, ShutdownReason
 from pydantic_core import to_json
 
 from cueloop_daemon import answers
@@ -19,6 +13,12 @@ from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.memory import resident_bytes
 from cueloop_daemon.server.requests import Call, ClientInfo, Reply, When
 from cueloop_daemon.services import Services
+from cueloop_protocol import codes
+from cueloop_protocol.documents.resolve import DocumentPaths
+from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
+from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
+from cueloop_protocol.roots import shown
+from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, ShutdownReason
 
 DOCUMENTS = {
     "config_resolve": 5,
@@ -30,7 +30,7 @@ DOCUMENTS = {
 }
 """The documents that this daemon sends, by the version of each."""
 
-CAPABILITIES = ("events", "preview", "session")
+CAPABILITIES = ("events", "preview", "runs", "session")
 
 
 def ping(call: Call[Services], params: NoParams) -> Reply:
@@ -135,15 +135,32 @@ class Leave:
         services.life.leave(self.reason)
 
 
+@dataclass(frozen=True, slots=True)
+class CancelRun:
+    """End the active run before the answer says that the daemon goes."""
+
+    run_id: str
+
+    @property
+    def when(self) -> When:
+        return When.WRITE
+
+    async def perform(self, call: Call[Any]) -> None:
+        services: Services = call.services
+        await services.engine.cancel(self.run_id)
+
+
 def shutdown(call: Call[Services], params: ShutdownParams) -> Reply:
     """Drain and leave. A run that is active is refused, left or cancelled as `runs` says."""
     services = call.services
-    active = services.workspace.active_run
+    active = services.engine.active_id
     if active is not None and params.runs == "refuse":
-        raise codes.run_active(active.run_id)
+        raise codes.run_active(active)
     reason: Literal["stopped", "upgrade"] = params.reason
-    result = ShutdownResult(pid=services.identity.pid, instance=services.identity.instance, runs_left=())
-    return Reply(result, (Leave(reason),))
+    left = (active,) if active is not None and params.runs == "leave" else ()
+    result = ShutdownResult(pid=services.identity.pid, instance=services.identity.instance, runs_left=left)
+    cancelled = (CancelRun(active),) if active is not None and params.runs == "cancel" else ()
+    return Reply(result, (*cancelled, Leave(reason)))
 
 
 def discover(call: Call[Services], params: NoParams) -> Reply:

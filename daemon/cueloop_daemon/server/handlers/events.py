@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cueloop_protocol.cursor import Cursor
-from cueloop_protocol.params import SubscribeParams, UnsubscribeParams
-from cueloop_protocol.results import UnsubscribeResult
 from pydantic_core import to_json
 
 from cueloop_daemon.events.model import Filter
 from cueloop_daemon.server.requests import Call, Reply, Result, When
 from cueloop_daemon.services import Services
+from cueloop_protocol.cursor import Cursor
+from cueloop_protocol.params import SubscribeParams, UnsubscribeParams
+from cueloop_protocol.results import UnsubscribeResult
 
 
 @dataclass(frozen=True, slots=True)

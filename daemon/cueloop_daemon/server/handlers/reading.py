@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 import anyio.to_thread
-from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.params import PreviewParams, ResolveParams, SessionGetParams
-from cueloop_protocol.roots import Root, shown
-from cueloop_protocol.shapes import CallerParams
 
 from cueloop_daemon import answers
 from cueloop_daemon.core.model import Snapshot
 from cueloop_daemon.server.requests import Call, Reply
 from cueloop_daemon.services import Services
 from cueloop_daemon.workspace.loading import session_path
+from cueloop_protocol.base import to_json_bytes
+from cueloop_protocol.params import PreviewParams, ResolveParams, SessionGetParams
+from cueloop_protocol.roots import Root, shown
+from cueloop_protocol.shapes import CallerParams
 
 SAME_MOMENT = timedelta(seconds=1)
 """An overview says what time it is; one that is older than this is made anew."""
@@ -70,6 +70,7 @@ async def prepare_overview(call: Call[Services], params: ResolveParams) -> None:
     facts = view.snapshot
     if getattr(facts.queue, "rows", ())[MANY_TASKS:]:
         body = await anyio.to_thread.run_sync(_overview, facts, params, now)
+        call.services.workspace.hold(view)
         view.keep(_overview_key(params), facts, now, body, SAME_MOMENT)
 
 

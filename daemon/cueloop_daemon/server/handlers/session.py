@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
-from cueloop_protocol import codes
-from cueloop_protocol.params import SessionClearParams
-from cueloop_protocol.results import SessionClearResult
 
 from cueloop_daemon import answers
 from cueloop_daemon.core.model import SessionMissing, SessionUnreadable
@@ -17,6 +14,9 @@ from cueloop_daemon.server.requests import Call, Reply, Result, When
 from cueloop_daemon.services import Services
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import Conflict, Missing, Removed
+from cueloop_protocol import codes
+from cueloop_protocol.params import SessionClearParams
+from cueloop_protocol.results import SessionClearResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cueloop_protocol import params
-
 from cueloop_daemon.server.handlers import daemon, events, reading, runs, session
 from cueloop_daemon.server.requests import Call, Entry
 from cueloop_daemon.services import Services
+from cueloop_protocol import params
 
 
 async def _refresh_own(call: Call[Services], _: object) -> None:
@@ -34,18 +33,13 @@ TABLE: Mapping[str, Entry[Services, Any]] = {
     "session.get": Entry(params.SessionGetParams, reading.session_get, reading.refresh, reading.is_current),
     "session.clear": Entry(params.SessionClearParams, session.session_clear, _refresh_own, durable=True),
     "resume.preview": Entry(params.PreviewParams, reading.resume_preview, reading.refresh, reading.is_current),
-    **{
-        name: Entry(asked, runs.planned(name))
-        for name, asked in (
-            ("run.start", params.RunStartParams),
-            ("run.answer", params.RunAnswerParams),
-            ("run.stop", params.RunTargetParams),
-            ("run.cancel", params.RunTargetParams),
-            ("run.get", params.RunGetParams),
-            ("run.list", params.RunListParams),
-            ("run.output", params.RunOutputParams),
-        )
-    },
+    "run.start": Entry(params.RunStartParams, runs.start, durable=True),
+    "run.answer": Entry(params.RunAnswerParams, runs.answer, durable=True),
+    "run.stop": Entry(params.RunTargetParams, runs.stop, durable=True),
+    "run.cancel": Entry(params.RunTargetParams, runs.cancel, durable=True),
+    "run.get": Entry(params.RunGetParams, runs.get),
+    "run.list": Entry(params.RunListParams, runs.list_),
+    "run.output": Entry(params.RunOutputParams, runs.output),
     "events.subscribe": Entry(params.SubscribeParams, events.subscribe, _refresh_asked),
     "events.unsubscribe": Entry(params.UnsubscribeParams, events.unsubscribe),
     "client.state": Entry(params.ClientStateParams, runs.client_state),

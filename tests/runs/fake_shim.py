@@ -64,6 +64,8 @@ class FakeShim:
     mute: bool = False
     cut_after: int | None = None
     """Cut the connection instead of giving this many more answers."""
+    pause: bool = False
+    """Does not even accept connections."""
     full: bool = False
     """No lock can be made."""
     wishes: list[Wish] = field(default_factory=list)
@@ -121,7 +123,8 @@ class FakeShim:
     def _serve(self) -> None:
         try:
             while not self._dead:
-                ready, _, _ = select.select([self._listener, self._bell, *self._links], [], [], 0.01)
+                doors = [] if self.pause else [self._listener]
+                ready, _, _ = select.select([*doors, self._bell, *self._links], [], [], 0.01)
                 for one in ready:
                     if one is self._listener:
                         self._links[self._listener.accept()[0]] = Lines()

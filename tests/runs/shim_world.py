@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 import anyio
+
 from cueloop_daemon.runs.shim import (
     Folder,
     Gone,

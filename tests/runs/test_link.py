@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from cueloop_daemon.runs.shim import Fenced, LinkClosed, ShimCancelled, ShimMistake, Superseded
 from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, NotStarted, Order, ShimGone, Started
 from runs.shim_world import PATIENCE, Kind, ShimWorld, read_all, see_through, shim_world
@@ -179,9 +180,7 @@ async def test_the_end_is_heard_although_the_connection_broke_meanwhile(world: S
         with anyio.move_on_after(0.05):
             await anext(news)  # cancelled, and nothing is lost by it
         (world.home / "go").touch()
-        last: Grown | Exited = Grown(0, 0)
-        async for last in news:
-            pass
+        *_, last = [one async for one in news]
         assert isinstance(last, Exited)
         assert last.out == 5
 
@@ -329,7 +328,6 @@ async def test_calls_end_when_this_daemon_leaves(world: ShimWorld) -> None:
     with pytest.raises(LinkClosed):
         await link.status()
     with pytest.raises(LinkClosed):
-        while True:
-            await anext(news)
+        _ = [one async for one in news]
     assert not link.lost.is_set(), "the shim carries on"
     assert world.folder.is_held()

@@ -6,19 +6,19 @@ Nothing here is fsynced: a killed process's writes stay, and after a power cut a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 
 LIMIT = 8 * 1024 * 1024
 """Bytes of a file that is read whole."""
+_SERIAL = itertools.count()
 
 
 def put(folder: int, name: str, data: bytes) -> None:
     """A file of mode 0600 with exactly these bytes, in place of any other. Raises OSError, and then nothing has changed."""
-    temp = f".{name}.new"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temp, dir_fd=folder)
-    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    temp = f".{name}.{os.getpid()}-{next(_SERIAL)}.new"
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         try:
             rest = memoryview(data)

@@ -23,7 +23,7 @@ from cueloop_daemon.runs.shim.spawn import socket_path
 from cueloop_daemon.runs.shim.sweep import LOOK, Sweep, Swept, end_leftovers
 from cueloop_daemon.runs.types import ShimGone
 from cueloop_daemon.store.not_writable import NotWritable
-from cueloop_protocol.identity import send_signal
+from cueloop_protocol.identity import boot_id, send_signal
 from cueloop_protocol.roots import Root
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,9 @@ async def clear_up(folder: Folder, means: Means) -> Ended:
     if not await anyio.to_thread.run_sync(folder.bury):
         return Ended(folder.run_id, is_gone=False)
     record = await anyio.to_thread.run_sync(read_record, folder)
-    sweep = Sweep(folder.run_id, record.survivors, means.uid, means.own_pid, means.processes)
+    # Numbers of another boot name nobody.
+    children = record.survivors if record.boot == boot_id() else ()
+    sweep = Sweep(folder.run_id, children, means.uid, means.own_pid, means.processes)
     swept = await end_leftovers(sweep, means.grace)
     released = record.lock is not None and await anyio.to_thread.run_sync(release_lock, means.root, record.lock)
     await anyio.to_thread.run_sync(_remove_socket, folder, means)

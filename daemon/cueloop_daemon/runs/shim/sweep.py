@@ -27,10 +27,14 @@ PATIENCE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`proven` are the run's; `suspects` sit in a session with the number of a dead child, which is no proof: they are named only."""
+    """`proven` are the run's; `suspects` sit in a session with the number of a dead child, which is no proof: they are named only.
 
-    proven: tuple[Process, ...]
-    suspects: tuple[Process, ...]
+    `sessions` are proven, and stay so as long as somebody of `proven` lives in them: a session's number is not used again before.
+    """
+
+    proven: tuple[Process, ...] = ()
+    suspects: tuple[Process, ...] = ()
+    sessions: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,20 @@ class Sweep:
     processes: Processes
 
 
-def leftovers(sweep: Sweep) -> Found:
-    """Who is left now. Blocking; some milliseconds."""
+def leftovers(sweep: Sweep, before: Found = Found()) -> Found:
+    """Who is left now. `before` is an earlier look: who was proven then still is. Blocking; some milliseconds."""
     all_ = {one.pid: one for one in sweep.processes.of(sweep.uid)}
     spared = _line_of(sweep.own_pid, all_)
     entry = f"{TAG}={sweep.run_id}".encode()
-    tagged = [one for one in all_.values() if one.pid not in spared and sweep.processes.has_variable(one.pid, entry)]
     born = {one.pid: one.start for one in sweep.children}
-    leaders = {pid for pid, start in born.items() if pid in all_ and all_[pid].start == start}
-    sessions = leaders | {one.session for one in tagged} & (born.keys() | {one.pid for one in tagged})
-    proven = {one.pid for one in tagged} | {one.pid for one in all_.values() if one.session in sessions or one.pid in leaders}
-    suspects = [one for one in all_.values() if one.session in born and one.session not in all_ and one.pid not in proven]
-    return Found(tuple(all_[pid] for pid in sorted(proven - spared)), tuple(one for one in suspects if one.pid not in spared))
+    known = {(one.pid, one.start) for one in before.proven} | set(born.items())
+    members = [one for one in all_.values() if (one.pid, one.start) in known]
+    members += [one for one in all_.values() if one.pid not in spared and sweep.processes.has_variable(one.pid, entry)]
+    pids = {one.pid for one in members}
+    sessions = frozenset({one.session for one in members} & (pids | born.keys() | before.sessions))
+    proven = [one for one in all_.values() if one.pid in pids or one.session in sessions]
+    suspects = [one for one in all_.values() if one.session in born.keys() - all_.keys() - sessions and one.pid not in pids]
+    return Found(_without(proven, spared), _without(suspects, spared), sessions)
 
 
 async def end_leftovers(sweep: Sweep, grace: float) -> Swept:
@@ -77,8 +83,9 @@ async def end_leftovers(sweep: Sweep, grace: float) -> Swept:
     steps = [(0.0, signal.SIGINT), (grace / 2, signal.SIGTERM), (grace, signal.SIGKILL)]
     told: set[tuple[int, str, int]] = set()
     quiet = 0
+    found = Found()
     while True:
-        found = await anyio.to_thread.run_sync(leftovers, sweep)
+        found = await anyio.to_thread.run_sync(leftovers, sweep, found)
         passed = anyio.current_time() - begun
         if not found.proven:
             quiet += 1
@@ -115,6 +122,10 @@ def _line_of(pid: int, all_: dict[int, Process]) -> set[int]:
             break
         pid = all_[pid].parent
     return line
+
+
+def _without(processes: Iterable[Process], spared: set[int]) -> tuple[Process, ...]:
+    return tuple(sorted((one for one in processes if one.pid not in spared), key=lambda one: one.pid))
 
 
 def _swept(seen: Iterable[Process], left: Iterable[Process], suspects: Iterable[Process]) -> Swept:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
+
 from cueloop_daemon.runs.journal import Probe, RunJournal, Unwritable
 from cueloop_daemon.runs.records import Batch, Conversation, Loaded, Out, Over, Record
 from cueloop_daemon.runs.state import STATE, State
@@ -38,6 +39,7 @@ class MemoryStore:
     view: bytes | None = None
     over: Over | None = None
     commits: int = 0
+    lives: int = 0
     refusals: int = 0
     """How many of the next commits the medium refuses."""
 
@@ -79,16 +81,18 @@ class MemoryStore:
             "next_order": self.next_order,
             "records": records,
             "told": frozenset(self.told),
-            "is_first_life": self.commits == 0,
+            "is_first_life": self.lives == 0,
             "view": self.view,
         }
         return Loaded(**{**given, **changes})
 
     def journal(self, *, probe: Probe | None = None, **changes: Any) -> RunJournal:
         """A journal of a new life."""
+        loaded = self.loaded(**changes)
+        self.lives += 1
         if probe is None:
-            return RunJournal(self, self.loaded(**changes), lambda: NOW, retry=0)
-        return RunJournal(self, self.loaded(**changes), lambda: NOW, probe=probe, retry=0)
+            return RunJournal(self, loaded, lambda: NOW, retry=0)
+        return RunJournal(self, loaded, lambda: NOW, probe=probe, retry=0)
 
 
 @dataclass

@@ -208,8 +208,10 @@ class Life:
         logger.error("run_failed run_id=%s scope=%s", self.run_id, self.journal.state.next, exc_info=exc)
         if failures > 1:
             raise Unrecordable("the run could not be closed") from exc
+        message = "The daemon failed while it carried the run; its log has the details."
         why = None if document is None else ErrorDocument.model_validate(document)
-        await self._close(failure("The daemon failed while it carried the run; its log has the details.", why))
+        self.journal.say(Warned(timestamp=self._host.stamp(), message=message if why is None else why.message))
+        await self._close(failure(message, why))
 
     async def _close(self, ending: Ending) -> None:
         await self.journal.abandon(self.journal.state.model_copy(update={"next": "close", "ending": ending, "task": None}))

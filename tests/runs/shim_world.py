@@ -71,13 +71,6 @@ class ShimWorld:
         return Means(self.root, 9, 0.4, self.uid, os.getpid(), system_processes())
 
     def spec(self, generation: int = 1, boot: str | None = None) -> ShimSpec:
-        def alive(run_id: str) -> bool | None:
-            found = self.folders.find(run_id)
-            if found is None:
-                return None
-            with contextlib.closing(found):
-                return found.is_held()
-
         return ShimSpec(
             root=self.root,
             boot=boot_id() if boot is None else boot,
@@ -86,7 +79,7 @@ class ShimWorld:
             executable=PYTHON,
             daemon_argv=(),
             daemon_env={},
-            judge=judge_with(lambda: (os.getpid(),), alive),
+            judge=judge_with(lambda: (os.getpid(),), self.folders.is_alive),
             hear=self.heard.append,
         )
 

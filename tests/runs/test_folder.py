@@ -259,13 +259,16 @@ def test_a_full_disk_does_not_keep_a_run_from_being_settled(folder: Folder, monk
 
 
 def test_secrets_go_and_the_rest_stays(folder: Folder) -> None:
-    kept = {"run.json", "shim.json", "shim.jsonl", "shim.log", "1.out.0", "1.err.0", "over", "shim.lock"}
+    kept = {"run.json", "shim.json", "shim.jsonl", "shim.log", "1.out.0", "1.err.0", "shim.lock"}
     secret = {"env", "caller-env", "1.order", "1.prompt", "12.stdin", ".2.order.new"}
     for name in kept | secret:
         Path(folder.path, name).write_text("x")
     folder.remove_secrets()
     folder.remove_secrets()
     assert names(folder) == kept
+    assert folder.bury()
+    folder.remove_secrets()
+    assert names(folder) == (kept | {"over"}) - {"run.json"}, "its daemon's environment goes when no shim can begin"
 
 
 def test_a_secret_that_cannot_be_removed_is_told_and_the_others_go(folder: Folder) -> None:

@@ -13,6 +13,7 @@ from cueloop_daemon.runs.shim import news
 from cueloop_daemon.runs.shim.channel import Channel, NoShim, Turned, find_channel
 from cueloop_daemon.runs.shim.folder import Folder
 from cueloop_daemon.runs.shim.following import Watched
+from cueloop_daemon.runs.shim.hearing import Fenced, Hearing, LinkClosed, ShimMistake, Silence, Superseded, Trouble
 from cueloop_daemon.runs.types import Exited, ShimGone
 from cueloop_daemon.shim.wire import WireError, encode
 
@@ -23,41 +24,6 @@ QUIET = 10.0
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 _BROKEN = (OSError, WireError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
-
-
-class LinkClosed(Exception):
-    """This daemon let the link go; the shim carries on, and the run is not to be settled."""
-
-
-class Fenced(LinkClosed):
-    """A later daemon has taken the shim over: this one has nothing to say about the run any more, and must not settle it."""
-
-
-class ShimMistake(Exception):
-    """The shim answered what it never should: a mistake in this program."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something does not work at the shim, which goes on without it: `what` and the system's error number."""
-
-    what: str
-    errno: int
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """The shim lives and does not answer (`begins`), or answers again."""
-
-    begins: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Superseded:
-    """A later daemon has the shim: all calls raise Fenced from now on."""
-
-
-Hearing = Trouble | Silence | Superseded
 
 
 @dataclass(slots=True)

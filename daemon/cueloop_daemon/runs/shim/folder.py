@@ -154,10 +154,14 @@ class Folder:
             raise not_writable(exc, shown(f"{self.path}/{TOMBSTONE}")) from exc
 
     def remove_secrets(self) -> None:
-        """Remove environment, orders and prompts; output and records stay. Raises NotWritable after trying all."""
+        """Remove environment, orders and prompts; output and records stay. Raises NotWritable after trying all.
+
+        Of a run that is buried the shim's instructions go too: they hold the environment of the daemon that it may start.
+        """
         failed: OSError | None = None
+        is_buried = self.is_buried()
         for name in self._names():
-            if _SECRETS.fullmatch(name):
+            if _SECRETS.fullmatch(name) or (name == RUN_FILE and is_buried):
                 try:
                     os.unlink(name, dir_fd=self.fd)
                 except FileNotFoundError:

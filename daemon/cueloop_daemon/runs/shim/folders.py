@@ -44,6 +44,14 @@ class RunFolders:
         except FileNotFoundError:
             return None
 
+    def is_alive(self, run_id: str) -> bool | None:
+        """Whether the run's shim lives; None where there is no such run here. Raises OSError."""
+        folder = self.find(run_id)
+        if folder is None:
+            return None
+        with contextlib.closing(folder):
+            return folder.is_held()
+
     def names(self) -> tuple[str, ...]:
         """The ids of all runs that have a folder."""
         return tuple(name for name in self._names() if _RUN_ID.fullmatch(name) and not name.startswith(_GONE))

@@ -16,9 +16,10 @@ import anyio.to_thread
 
 from cueloop_daemon.runs.shim import holder, news
 from cueloop_daemon.runs.shim.channel import Channel
-from cueloop_daemon.runs.shim.conversation import Conversation, Fenced, Hearing, ShimMistake
+from cueloop_daemon.runs.shim.conversation import Conversation
 from cueloop_daemon.runs.shim.folder import Folder
 from cueloop_daemon.runs.shim.following import Following
+from cueloop_daemon.runs.shim.hearing import Fenced, Hearing, ShimCancelled, ShimMistake
 from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, NotStarted, Order, ShimGone, Started
 from cueloop_daemon.shim.spec import OrderSpec
 from cueloop_daemon.shim.wire import WireError, owner_bytes, owner_text
@@ -27,10 +28,6 @@ from cueloop_protocol.roots import shown
 
 ATTEMPTS = 3
 """How often a dead holder's lock is cleared before whoever is quicker has it."""
-
-
-class ShimCancelled(ShimGone):
-    """The shim was told to cancel the run (SIGTERM): it takes no lock and starts nothing any more, and leaves soon."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ import anyio.to_thread
 
 from cueloop_daemon.runs.shim.autopsy import ShimRecord, read_record, release_lock
 from cueloop_daemon.runs.shim.channel import NoShim, Turned, find_channel
-from cueloop_daemon.runs.shim.conversation import LinkClosed, ShimMistake
 from cueloop_daemon.runs.shim.folder import Folder
 from cueloop_daemon.runs.shim.folders import RunFolders
+from cueloop_daemon.runs.shim.hearing import LinkClosed, ShimMistake
 from cueloop_daemon.runs.shim.holder import judge_with
 from cueloop_daemon.runs.shim.link import Peer, ShimLink
 from cueloop_daemon.runs.shim.processes import Processes

@@ -21,8 +21,9 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cueloop_daemon.runs.shim.channel import NoShim, Turned, find_channel
-from cueloop_daemon.runs.shim.conversation import FIRST_PAUSE, LONGEST_PAUSE, Fenced, Hearing
+from cueloop_daemon.runs.shim.conversation import FIRST_PAUSE, LONGEST_PAUSE
 from cueloop_daemon.runs.shim.folder import Folder
+from cueloop_daemon.runs.shim.hearing import Fenced, Hearing
 from cueloop_daemon.runs.shim.holder import Judge
 from cueloop_daemon.runs.shim.link import Peer, ShimLink
 from cueloop_daemon.shim.command import command_line
@@ -102,12 +103,15 @@ async def ensure_shim(tasks: TaskGroup, folder: Folder, spec: ShimSpec) -> ShimL
     pause, why = FIRST_PAUSE, "it said nothing"
     with anyio.move_on_after(PATIENCE):
         while True:
-            gone = await _start_or_gone(folder, spec)
+            try:
+                gone = await _start_or_gone(folder, spec)
+            except OSError as exc:
+                raise not_writable(exc, shown(folder.path), "start the run's shim in") from exc
             if gone is not None:
                 return gone
             try:
                 channel = await find_channel(folder, spec.generation)
-            except NoShim as exc:
+            except (NoShim, OSError) as exc:
                 why = str(exc)
             except Turned as exc:
                 if exc.why == "fenced":
@@ -128,7 +132,7 @@ def socket_path(root: Root, run_id: str, uid: int) -> str:
 
 
 async def _start_or_gone(folder: Folder, spec: ShimSpec) -> Gone | None:
-    """None: there is a shim, or there is about to be one."""
+    """None: there is a shim, or there is about to be one. Raises OSError, NotWritable, ShimFailed."""
     if await anyio.to_thread.run_sync(folder.is_held):
         return None
     if spec.boot != spec.boot_now:
@@ -142,10 +146,8 @@ async def _start_or_gone(folder: Folder, spec: ShimSpec) -> Gone | None:
 
 
 async def _spawn(folder: Folder, spec: ShimSpec) -> Gone | None:
-    try:
-        ready = await anyio.to_thread.run_sync(_popen, folder, spec)
-    except OSError as exc:
-        raise not_writable(exc, shown(folder.path), "start the run's shim in") from exc
+    """Start one, and hear whether it is ready."""
+    ready = await anyio.to_thread.run_sync(_popen, folder, spec)
     try:
         line = await _read_line(ready)
     finally:

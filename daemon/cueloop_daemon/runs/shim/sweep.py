@@ -135,4 +135,5 @@ def _swept(seen: Iterable[Process], left: Iterable[Process], suspects: Iterable[
 
 
 def _text(process: Process) -> str:
-    return f"{process.pid} {process.name}"
+    """A program may name itself as it likes."""
+    return f"{process.pid} {''.join(one if one.isprintable() else '?' for one in process.name)}"

@@ -15,7 +15,7 @@ import sys
 
 from cueloop_protocol.identity import peer_uid
 
-BACKLOG = 16
+BACKLOG = 128
 
 
 def bind(path: str) -> _socket.socket:

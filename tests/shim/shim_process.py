@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from cueloop_daemon.shim.command import command_line
 from cueloop_daemon.shim.spec import OrderSpec, RunSpec, env_bytes, file_bytes
@@ -33,7 +34,11 @@ class Talk:
     def __init__(self, path: str) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(PATIENCE)
-        self.sock.connect(path)
+        try:
+            self.sock.connect(path)
+        except OSError:
+            self.sock.close()
+            raise
         self._data = b""
         self._kept: list[tuple[str, Message]] = []
 
@@ -78,6 +83,14 @@ class Talk:
     def pushed(self, word: str) -> Message:
         return self.until(lambda got, told: got == word and "to" not in told)[1]
 
+    def is_cut(self) -> bool:
+        """Whether the shim closes the connection; waits for it."""
+        try:
+            while True:
+                self.read()
+        except (Closed, ConnectionResetError):
+            return True
+
     def close(self) -> None:
         self.sock.close()
 
@@ -110,7 +123,14 @@ class World:
         (self.folder / name).write_bytes(data)
 
     def spawn(self, boot: str | None = None) -> tuple[subprocess.Popen[bytes], Message]:
-        """Start a shim and read its ready line; `{}` if it died without one. `boot` takes the place of the usual first code."""
+        """Start a shim and read its ready line; `{}` if it died without one."""
+        process, pipe = self.launch(boot)
+        with pipe:
+            line = pipe.readline()
+        return process, json.loads(line) if line else {}
+
+    def launch(self, boot: str | None = None) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+        """Start a shim: process and ready pipe. `boot` takes the place of the usual first code."""
         root, folder = (os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (self.root, self.folder))
         reading, writing = os.pipe()
         argv = command_line(sys.executable, root, folder, writing)
@@ -130,9 +150,7 @@ class World:
         for fd in (root, folder, writing):
             os.close(fd)
         self.processes.append(process)
-        with os.fdopen(reading, "rb") as pipe:
-            line = pipe.readline()
-        return process, json.loads(line) if line else {}
+        return process, os.fdopen(reading, "rb")
 
     def start(self, boot: str | None = None) -> Talk:
         """A shim and a connection that has said hello."""
@@ -140,9 +158,15 @@ class World:
         assert "ready" in told, (told, (self.folder / "shim.log").read_text())
         return self.connect()
 
-    def connect(self, generation: int = 1) -> Talk:
+    def talk(self) -> Talk:
+        """A connection that has not said hello."""
         talk = Talk(self.socket)
         self.talks.append(talk)
+        return talk
+
+    def connect(self, generation: int = 1) -> Talk:
+        """A connection that has said hello."""
+        talk = self.talk()
         word, _ = talk.hello(self.run_id, generation)
         assert word == "shim"
         return talk

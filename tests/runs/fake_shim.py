@@ -66,6 +66,8 @@ class FakeShim:
     """Cut the connection instead of giving this many more answers."""
     pause: bool = False
     """Does not even accept connections."""
+    odd: dict[str, bytes] = field(default_factory=dict)
+    """What is answered to a wish of this kind instead."""
     full: bool = False
     """No lock can be made."""
     wishes: list[Wish] = field(default_factory=list)
@@ -175,7 +177,7 @@ class FakeShim:
             self._close(self._link)
         self._link, self.generation = link, hello.generation
         self._waiting.clear()
-        link.sendall(self._state("shim"))
+        link.sendall(self.odd.get("Hello") or self._state("shim"))
 
     def _close(self, link: socket.socket) -> None:
         del self._links[link]
@@ -210,6 +212,8 @@ class FakeShim:
         return encode(word, **more, protocol=PROTOCOL, orders=orders, child=child, lock=lock, cancelled=self.cancelled)
 
     def _obey(self, wish: Wish) -> bytes | None:
+        if type(wish).__name__ in self.odd:
+            return self.odd[type(wish).__name__]
         match wish:
             case Start():
                 return self._start(wish)

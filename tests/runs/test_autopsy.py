@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cueloop_daemon.runs.shim import Born, ShimRecord, read_record, release_lock
+from cueloop_daemon.runs.shim import Born, ShimRecord, autopsy, read_record, release_lock
 from cueloop_daemon.runs.shim.autopsy import parse_record
 from cueloop_daemon.runs.types import Exited, LockMade, NotStarted
 from cueloop_daemon.shim.record import ALLOCATED, Record
 from cueloop_daemon.shim.wire import encode
+from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.roots import Root
 from runs.shim_world import ShimWorld, see_through, shim_world
 
@@ -91,6 +93,7 @@ def test_whatever_is_in_the_file_is_survived(lines: list[bytes]) -> None:
         b'{"child": {"n": 1, "pid": 5, "start": "5"}, "exit": {}}',
         b'{"exit": {"n": 1, "code": 0, "signal": null, "cause": "weather", "out": 0, "err": 0, "dropped": 0}}',
         b'{"lock": {"n": 1, "dev": 1, "ino": 1, "owner": "\\ud800"}}',
+        b'{"lock": {"n": 1, "dev": 1, "ino": 1, "owner": 5}}',
         b"[" * 100_000,
     ],
 )
@@ -186,3 +189,13 @@ def test_live_helpers_keep_the_lock_and_dead_ones_do_not(tmp_path: Path) -> None
 def test_a_repository_without_a_lock_folder_has_none(tmp_path: Path) -> None:
     (tmp_path / ".cueloop").mkdir()
     assert release_lock(Root(str(tmp_path), str(tmp_path)), LockMade(1, 1, b""))
+
+
+def test_a_lock_that_cannot_be_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    made = lock_of(tmp_path, b"pid: 77\n")
+    monkeypatch.setattr(autopsy.queuelock, "clear", read_only)
+    with pytest.raises(NotWritable, match="read-only"):
+        release_lock(Root(str(tmp_path), str(tmp_path)), made)

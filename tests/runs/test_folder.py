@@ -272,6 +272,7 @@ def test_secrets_go_and_the_rest_stays(folder: Folder) -> None:
 
 
 def test_a_secret_that_cannot_be_removed_is_told_and_the_others_go(folder: Folder) -> None:
+    assert folder.log_tail() == ""
     Path(folder.path, "env").mkdir()
     folder.write_order(1, ORDER)
     with pytest.raises(NotWritable):
@@ -305,7 +306,14 @@ def test_runs_are_found_listed_retired_and_removed(folders: RunFolders, tmp_path
     assert folders.names() == ("r-2",)
     assert folders.find("r-1") is None
     assert (home / "gone-r-1" / "1.prompt").exists()
+    with contextlib.closing(folders.make("r-1")):
+        pass
+    with pytest.raises(NotWritable, match="Cannot remove"):
+        folders.retire("r-1")  # what was retired is not replaced
+    assert folders.names() == ("r-1", "r-2")
     folders.remove_retired()
+    folders.remove_retired()
+    folders.retire("r-1")
     folders.remove_retired()
     assert {path.name for path in home.iterdir()} == {"r-2", "not a run"}
     found = folders.find("r-2")

@@ -222,6 +222,15 @@ async def test_a_lock_without_an_owner_is_nobodys_to_clear(world: ShimWorld) -> 
     assert world.lock.exists()
 
 
+async def test_a_dead_holders_live_helper_keeps_the_lock(world: ShimWorld) -> None:
+    world.lock.mkdir()
+    (world.lock / "owner").write_text("pid: 2147483646\nlabel: task\n")
+    (world.lock / f"owner_task_{os.getppid()}_1").write_text("")
+    async with world.link() as link:
+        assert await link.lock(1, "run one", "c", AT) == LockHeld(os.getppid(), None, None, True)
+    assert [path.name for path in world.lock.iterdir()] == [f"owner_task_{os.getppid()}_1"]
+
+
 async def test_f01_a_dead_runs_lock_is_cleared_although_its_pid_lives_again(world: ShimWorld) -> None:
     dead = world.folders.make("dead-run")
     dead.close()
@@ -266,7 +275,7 @@ async def test_end_is_refused_with_a_child_or_a_lock_and_done_without(world: Shi
 async def test_everybody_hears_that_the_shim_is_gone(world: ShimWorld) -> None:
     gone: list[str] = []
     async with world.link() as link:
-        await link.start(world.order(1, WAITS))
+        await link.start(world.order(1, "trap '' INT TERM; echo on; while :; do sleep 0.05; done"))
         await until_output(world, 1)
 
         async def follow() -> None:
@@ -281,12 +290,15 @@ async def test_everybody_hears_that_the_shim_is_gone(world: ShimWorld) -> None:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
-            await link.status()
+            tasks.start_soon(signal)
+            await anyio.wait_all_tasks_blocked()
+            await link.status()  # answered in order: the shim has the signal's wish, which it answers when the child is gone
             world.kill_shim()
             await link.lost.wait()
-            tasks.start_soon(signal)
+        with pytest.raises(ShimGone):
+            await link.signal(1, 60.0)
         assert not link.is_fenced
-    assert gone == ["follow", "signal"]
+    assert sorted(gone) == ["follow", "signal"]
 
 
 async def test_a_term_to_the_shim_is_a_cancel(world: ShimWorld) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
-from cueloop_daemon.runs.shim import ShimLink, Silence, Trouble, conversation
-from cueloop_daemon.runs.types import Exited, Grown, LockMade, ShimGone, Started
-from cueloop_daemon.shim.wire import Hello, Start, encode
+from cueloop_daemon.runs.shim import ShimLink, ShimMistake, Silence, Trouble, conversation
+from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, ShimGone, Started
+from cueloop_daemon.shim.wire import Hello, Lock, Start, encode
 from cueloop_daemon.store.not_writable import NotWritable
 from runs.fake_shim import FakeShim
 from runs.shim_world import PATIENCE, ShimWorld, read_all, see_through, shim_world
@@ -132,17 +132,17 @@ async def test_a_shim_that_says_nothing_is_told_of_and_heard_again(world: ShimWo
 
 
 async def test_an_idle_shim_that_answers_is_not_silent(world: ShimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "QUIET", 0.05)
+    monkeypatch.setattr(conversation, "QUIET", 0.1)
     async with world.link() as link:
         with anyio.fail_after(PATIENCE):
-            while len(fake(world).wishes) < 6:
+            while len(fake(world).wishes) < 7:
                 await anyio.sleep(0.01)
         assert not link.is_silent
     assert world.heard == []
 
 
 async def test_a_shim_that_lives_and_lets_nobody_in_is_told_of(world: ShimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "QUIET", 0.1)
+    monkeypatch.setattr(conversation, "PATIENCE", 0.1)
     async with world.link() as link:
         place = Path(world.folder.path, "shim.json")
         place.rename(place.with_suffix(".away"))
@@ -157,3 +157,51 @@ async def test_a_shim_that_lives_and_lets_nobody_in_is_told_of(world: ShimWorld,
         await link.lost.wait()
         with pytest.raises(ShimGone):
             await link.status()
+
+
+@pytest.mark.parametrize("word", ["Status", "Lock", "Unlock", "Start", "Signal"])
+async def test_an_answer_that_is_none_is_a_mistake(world: ShimWorld, word: str) -> None:
+    to = word.lower()
+    async with world.link() as link:
+        calls: dict[str, Callable[[], Awaitable[object]]] = {
+            "Status": link.status,
+            "Lock": lambda: link.lock(1, "run one", "c", AT),
+            "Unlock": lambda: link.unlock(1),
+            "Start": lambda: link.start(world.order(1, "true")),
+            "Signal": lambda: link.signal(1, 1.0),
+        }
+        answered = {} if word == "Status" else {"n": 1}
+        fake(world).odd[word] = encode("weather", to=to, **answered)
+        with pytest.raises(ShimMistake, match=f"{to}: the shim answered weather"):
+            await calls[word]()
+        if word == "Start":
+            with pytest.raises(ShimMistake):
+                await see_through(link, 1)
+
+
+async def test_an_owner_file_that_no_bytes_give_is_a_mistake(world: ShimWorld) -> None:
+    async with world.link() as link:
+        fake(world).odd["Lock"] = encode("made", to="lock", n=1, dev=1, ino=2, owner="\ud800")
+        with pytest.raises(ShimMistake, match="owner"):
+            await link.lock(1, "run one", "c", AT)
+
+
+async def test_a_lock_that_cannot_be_removed_is_told(world: ShimWorld) -> None:
+    async with world.link() as link:
+        fake(world).odd["Unlock"] = encode("error", to="unlock", n=1, errno=30)
+        with pytest.raises(NotWritable, match=r"Cannot remove \.cueloop/lock: the file system is read-only"):
+            await link.unlock(1)
+
+
+async def test_whoever_is_quicker_has_the_lock(world: ShimWorld) -> None:
+    """Each time a dead holder's lock is cleared, another takes it and dies."""
+    async with world.link() as link:
+        owners = iter(range(2_147_483_000, 2_147_483_600))
+
+        class Quick(dict[str, bytes]):
+            def __getitem__(self, word: str) -> bytes:
+                return encode("held", to="lock", n=1, dev=1, ino=2, owner=f"pid: {next(owners)}\n", names=[])
+
+        fake(world).odd = Quick(Lock=b"")
+        assert await link.lock(1, "run one", "c", AT) == LockHeld(2_147_483_002, None, None, False)
+        assert fake(world).count(Lock) == 3

@@ -64,3 +64,12 @@ def test_what_the_file_says_is_told() -> None:
 )
 def test_without_an_owner_its_helpers_count(names: tuple[str, ...], pid: int | None, live: bool) -> None:
     assert judged(None, *names) == LockHeld(pid, None, None, live)
+
+
+def test_a_run_that_cannot_be_looked_at_is_judged_by_its_pid() -> None:
+    def broken(run_id: str) -> bool | None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    for pid, live in ((LIVING, True), (999, False)):
+        owner = f"pid: {pid}\ncommand: cueloopd run some-run\n".encode()
+        assert judge_with(lambda: (), broken, kill)(owner, ()).live is live

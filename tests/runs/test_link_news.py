@@ -68,6 +68,12 @@ def test_anything_else_is_an_error_of_the_wire(line: bytes) -> None:
     assert message.n is None or 0 <= message.n <= 2**53
 
 
+@pytest.mark.parametrize("owner", [5, None, ["pid: 5"]])
+def test_an_owner_file_is_text(owner: object) -> None:
+    with pytest.raises(WireError):
+        news.parse(encode("made", to="lock", n=1, dev=1, ino=2, owner=owner))
+
+
 @pytest.mark.parametrize("n", [-1, 2**53 + 1, 1.0, "1", True])
 def test_a_number_is_a_number(n: object) -> None:
     with pytest.raises(WireError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -14,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cueloop_daemon.runs.shim import Fenced, Gone, ShimFailed, ShimLink, ShimUnreachable, ensure_shim, spawn
+from cueloop_daemon.runs.shim import Fenced, Gone, ShimFailed, ShimLink, ShimUnreachable, channel, ensure_shim, folder, spawn
 from cueloop_daemon.shim.command import command_line
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.identity import is_same_process, process_start_time
@@ -194,6 +195,35 @@ async def test_one_that_lives_and_does_not_talk_is_unreachable(
         os.unlink(f"{world.folder.path}/shim.json")
     with pytest.raises(ShimUnreachable, match=why):
         await world.ensure()
+
+
+async def test_one_that_greets_in_another_way_is_unreachable(world: ShimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawn, "PATIENCE", 0.3)
+    world.fake = FakeShim(world.folder, str(world.home), world.socket, odd={"Hello": b'{"weather": {}}\n'})
+    with pytest.raises(ShimUnreachable, match="no greeting"):
+        await world.ensure()
+
+
+async def test_another_users_socket_is_not_talked_to(world: ShimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawn, "PATIENCE", 0.3)
+    monkeypatch.setattr(channel, "peer_uid", lambda sock: os.getuid() + 1)
+    world.fake = FakeShim(world.folder, str(world.home), world.socket)
+    with pytest.raises(ShimUnreachable, match="another user"):
+        await world.ensure()
+    assert world.fake.wishes == [], "it heard no word"
+
+
+async def test_f06_a_lock_that_the_file_system_does_not_have_is_told(world: ShimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(fd: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(folder.fcntl, "flock", flock)
+    exc = await fails(world)
+    assert isinstance(exc, NotWritable)
+    assert exc.errno == errno.ENOLCK
+    with pytest.raises(NotWritable):
+        world.folder.bury()
+    monkeypatch.undo()
 
 
 async def test_d29_a_stopped_shim_is_unreachable_and_talks_again_when_it_goes_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,8 +20,10 @@ from cueloop_daemon.shim.wire import WireError, encode
 
 logger = logging.getLogger(__name__)
 
-QUIET = 10.0
-"""Seconds of silence after which the shim is asked how it is, and again as many after which it counts as silent."""
+QUIET = 5.0
+"""Seconds of silence after which the shim is asked how it is; asked twice, and nothing heard after as many again, it is silent."""
+PATIENCE = 10.0
+"""Seconds without a connection after which it is silent."""
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 _BROKEN = (OSError, WireError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -51,7 +54,8 @@ class Conversation:
         self._watched: dict[int, Watched] = {}
         self._unsent: list[bytes] = []
         self._something = anyio.Event()
-        self._heard_at = 0.0
+        self._unheard = 0
+        """How many QUIETs have passed since something was heard. Counted, not measured: a daemon that was stopped heard nothing."""
 
     def why_lost(self) -> Exception | None:
         """What a call raises from now on; None while there is a shim."""
@@ -117,7 +121,7 @@ class Conversation:
         """Until the connection breaks. Raises Turned."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write, channel, tasks.cancel_scope)
+                tasks.start_soon(self._write, channel)
                 tasks.start_soon(self._look_after)
                 await self._listen(channel)
                 tasks.cancel_scope.cancel()
@@ -136,25 +140,23 @@ class Conversation:
         except _BROKEN as exc:
             logger.info("connection to shim broke: run=%s error=%s", self._folder.run_id, str(exc) or type(exc).__name__)
 
-    async def _write(self, channel: Channel, scope: anyio.CancelScope) -> None:
-        while True:
-            await self._something.wait()
-            self._something = anyio.Event()
-            lines, self._unsent = self._unsent, []
-            try:
+    async def _write(self, channel: Channel) -> None:
+        """Until the connection breaks, which who listens hears too."""
+        with contextlib.suppress(*_BROKEN):
+            while True:
+                await self._something.wait()
+                self._something = anyio.Event()
+                lines, self._unsent = self._unsent, []
                 for line in lines:
                     await channel.send(line)
-            except _BROKEN:
-                scope.cancel()
-                return
 
     async def _look_after(self) -> None:
         while True:
             await anyio.sleep(QUIET)
-            quiet = anyio.current_time() - self._heard_at
-            if quiet >= 2 * QUIET:
+            self._unheard += 1
+            if self._unheard > 2:
                 self._fall_silent()
-            elif quiet >= QUIET:
+            else:
                 self._send(encode("status"))
 
     async def _connect(self) -> Channel | None:
@@ -167,7 +169,7 @@ class Conversation:
                 return await find_channel(self._folder, self._generation)
             except (NoShim, OSError) as exc:
                 logger.debug("no connection to shim: run=%s why=%s", self._folder.run_id, exc)
-            if anyio.current_time() - since >= QUIET:
+            if anyio.current_time() - since >= PATIENCE:
                 self._fall_silent()
             await anyio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -210,7 +212,7 @@ class Conversation:
                 watched.fail(ShimMistake(f"child {number} is not to be followed: {message!r}"))
 
     def _hear_again(self) -> None:
-        self._heard_at = anyio.current_time()
+        self._unheard = 0
         if self.is_silent:
             self.is_silent = False
             self._hear(Silence(begins=False))

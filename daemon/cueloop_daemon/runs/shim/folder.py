@@ -7,6 +7,7 @@ All of it blocks for as long as the disk does; what writes raises NotWritable.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -160,14 +161,12 @@ class Folder:
         """
         failed: OSError | None = None
         is_buried = self.is_buried()
-        for name in self._names():
+        for name in os.listdir(self.fd):
             if _SECRETS.fullmatch(name) or (name == RUN_FILE and is_buried):
                 try:
                     os.unlink(name, dir_fd=self.fd)
-                except FileNotFoundError:
-                    continue
                 except OSError as exc:
-                    failed = exc
+                    failed = exc if exc.errno != errno.ENOENT else failed
         if failed is not None:
             raise not_writable(failed, shown(self.path), "remove files of") from failed
 
@@ -181,10 +180,8 @@ class Folder:
         try:
             files.put(self.fd, TOMBSTONE, b"")
         except OSError:
-            try:
+            with contextlib.suppress(FileNotFoundError):  # no instructions, no shim
                 os.rename(RUN_FILE, TOMBSTONE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            except FileNotFoundError:
-                return  # no instructions, no shim
 
     @contextlib.contextmanager
     def _try_lock(self, how: int) -> Iterator[bool]:
@@ -217,15 +214,9 @@ class Folder:
         except OSError as exc:
             raise not_writable(exc, shown(f"{self.path}/{name}")) from exc
 
-    def _names(self) -> list[str]:
-        try:
-            return os.listdir(self.fd)
-        except OSError:
-            return []
-
     def _segments(self, number: int, stream: str) -> list[int]:
         start = f"{number}.{stream}."
-        endings = [name.removeprefix(start) for name in self._names() if name.startswith(start)]
+        endings = [name.removeprefix(start) for name in os.listdir(self.fd) if name.startswith(start)]
         return [int(one) for one in endings if one.isascii() and one.isdigit()]
 
     def _size(self, number: int, stream: str) -> int:

@@ -71,15 +71,11 @@ class RunFolders:
         names = [name for name in self._names() if name.startswith(_GONE)]
         if not names:
             return
-        try:
+        with contextlib.ExitStack() as fds, contextlib.suppress(OSError):
             home = os.open(self._root.join(RUNS), _FOLDER)
-        except OSError:
-            return
-        try:
+            fds.callback(os.close, home)
             for name in names:
                 shutil.rmtree(name, ignore_errors=True, dir_fd=home)
-        finally:
-            os.close(home)
 
     def _open(self, run_id: str) -> Folder:
         fd = os.open(self._root.join(RUNS, run_id), _FOLDER)

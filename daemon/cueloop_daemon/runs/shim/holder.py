@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -33,7 +34,10 @@ def judge_with(
 
     def _is_alive(owner: Owner) -> bool:
         found = _RUN.fullmatch(owner.command or "")
-        alive = is_run_alive(found["run_id"]) if found else None
+        alive = None
+        if found:
+            with contextlib.suppress(OSError):  # then its number decides, as for anybody else
+                alive = is_run_alive(found["run_id"])
         if alive is not None:
             return alive  # whatever the number in the file has become since
         return owner.pid not in own_pids() and is_live(owner.pid, 0, kill)

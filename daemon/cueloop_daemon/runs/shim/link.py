@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import NoReturn
 
 import anyio
 import anyio.to_thread
@@ -23,7 +22,7 @@ from cueloop_daemon.runs.shim.hearing import Fenced, Hearing, ShimCancelled, Shi
 from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, NotStarted, Order, ShimGone, Started
 from cueloop_daemon.shim.spec import OrderSpec
 from cueloop_daemon.shim.wire import WireError, owner_bytes, owner_text
-from cueloop_daemon.store.not_writable import not_writable
+from cueloop_daemon.store.not_writable import NotWritable, not_writable
 from cueloop_protocol.roots import shown
 
 ATTEMPTS = 3
@@ -87,7 +86,9 @@ class ShimLink:
         """See `runs.types.Link`. Raises NotWritable where the lock's folder cannot be made, and ShimCancelled."""
         wish: dict[str, object] = {"label": label, "command": command, "started_at": started_at}
         clear: dict[str, object] | None = None
-        for _ in range(ATTEMPTS):
+        attempts = 0
+        while True:
+            attempts += 1
             answer = await self._talk.ask("lock", number, **wish, clear=clear)
             match answer:
                 case news.Made(dev=device, ino=inode, owner=owner):
@@ -95,20 +96,21 @@ class ShimLink:
                 case news.Held(dev=device, ino=inode, owner=text):
                     owner_file = None if text is None else _bytes(text)
                     held = await anyio.to_thread.run_sync(self._judge, owner_file, answer.names)
-                    if held.live or owner_file is None or clear == (seen := _clear(device, inode, owner_file)):
+                    if held.live or owner_file is None or attempts == ATTEMPTS:
                         return held
-                    clear = seen
-                case news.Failure(errno=number_):
-                    self._refuse_lock("make", number_)
+                    clear = {"dev": device, "ino": inode, "owner": owner_text(owner_file)}
+                case news.Failure() if self.cancelled.is_set():
+                    raise ShimCancelled
+                case news.Failure(errno=why):
+                    raise _lock_failed("make", why)
                 case _:
                     raise _mistake("lock", answer)
-        return held
 
     async def unlock(self, number: int) -> None:
         """See `runs.types.Link`. Raises NotWritable where the lock cannot be removed."""
         match await self._talk.ask("unlock", number):
             case news.Failure(errno=errno):
-                self._refuse_lock("remove", errno)
+                raise _lock_failed("remove", errno)
             case news.Plain(word="unlocked" | "absent" | "foreign"):
                 return
             case other:
@@ -173,14 +175,9 @@ class ShimLink:
             stdin = os.path.basename(stdin)
         return OrderSpec(order.token, order.kind, order.argv, dict(order.env), stdin, order.idle, order.wall, order.grace)
 
-    def _refuse_lock(self, action: str, number: int) -> NoReturn:
-        if self.cancelled.is_set():
-            raise ShimCancelled
-        raise not_writable(OSError(number, os.strerror(number)), ".cueloop/lock", action)
 
-
-def _clear(device: int, inode: int, owner: bytes) -> dict[str, object]:
-    return {"dev": device, "ino": inode, "owner": owner_text(owner)}
+def _lock_failed(action: str, number: int) -> NotWritable:
+    return not_writable(OSError(number, os.strerror(number)), ".cueloop/lock", action)
 
 
 def _bytes(owner: str) -> bytes:

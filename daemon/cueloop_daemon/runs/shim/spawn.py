@@ -6,7 +6,6 @@ No pid is needed: whoever holds the lock of the run's folder is its shim. Starti
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import subprocess
@@ -170,9 +169,8 @@ def _popen(folder: Folder, spec: ShimSpec) -> int:
     with contextlib.ExitStack() as fds:
         root = _closing(fds, os.open(spec.root.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         log = _closing(fds, os.open("shim.log", _LOG, 0o600, dir_fd=folder.fd))
-        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        reading, writing = os.pipe2(os.O_CLOEXEC)
         _closing(fds, writing)
-        os.set_blocking(writing, True)
         try:
             process = subprocess.Popen(
                 command_line(spec.executable, root, folder.fd, writing),
@@ -215,12 +213,7 @@ async def _read_line(fd: int) -> bytes:
     data = b""
     while not data.endswith(b"\n"):
         await anyio.wait_readable(fd)
-        try:
-            piece = os.read(fd, 4096)
-        except OSError as exc:
-            if exc.errno != errno.EAGAIN:
-                raise
-            continue
+        piece = os.read(fd, 4096)
         if not piece:
             break
         data += piece

@@ -77,8 +77,16 @@ def test_a_fault_that_goes_leaves_what_was_said_before_it() -> None:
     broken = Standing(None, None, None, "queue", "It is broken.")
     said = announced(BEFORE, broken, mute_decisions=False)
     assert announcements(said, broken, mute_decisions=False) == []
-    assert announcements(said, BEFORE, mute_decisions=False) == []
     assert announcements(said, replace(broken, fault="Otherwise."), mute_decisions=False) == [FaultAppeared("Otherwise.")]
+
+
+@pytest.mark.parametrize("mute", [False, True])
+def test_a_fault_that_is_mended_is_over_for_whoever_heard_of_it_and_may_come_again(mute: bool) -> None:
+    broken = Standing(None, None, None, "queue", "It is broken.")
+    said = announced(BEFORE, broken, mute_decisions=mute)
+    assert announcements(said, BEFORE, mute_decisions=mute) == [DocumentChanged()]
+    said = announced(said, BEFORE, mute_decisions=mute)
+    assert announcements(said, broken, mute_decisions=mute) == [FaultAppeared("It is broken.")]
 
 
 standings = st.builds(

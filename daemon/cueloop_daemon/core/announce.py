@@ -57,7 +57,8 @@ Announcement = DecisionChanged | DocumentChanged | QueueChanged | FaultAppeared
 def announcements(before: Standing, now: Standing, *, mute_decisions: bool) -> list[Announcement]:
     """What to announce, in order: the queue, then the decision, then the document that has it.
 
-    While `mute_decisions` (somebody runs) the preview's changes are not announced; the settings' are.
+    While `mute_decisions` (somebody runs) the preview's changes are not announced; the settings' are. After a fault the document
+    is announced even if it is the one that stood before: whoever heard of the fault hears that it is over.
     """
     said: list[Announcement] = []
     if now.queue != before.queue:
@@ -69,7 +70,7 @@ def announcements(before: Standing, now: Standing, *, mute_decisions: bool) -> l
     if not mute_decisions and now.decision is not None and _is_another(now.decision, before.decision):
         said.append(DecisionChanged(now.decision))
     changed = now.settings != before.settings if mute_decisions else now.document != before.document
-    if changed:
+    if changed or before.fault is not None:
         said.append(DocumentChanged())
     return said
 

@@ -81,6 +81,11 @@ class Fanout:
             self._end(subscriber)
         return len(self._all), sum(one.state is State.LAGGING for one in self._all.values())
 
+    @property
+    def audiences(self) -> frozenset[str]:
+        """Those for whom somebody is subscribed."""
+        return frozenset(one.wanted.audience for one in self._all.values() if one.wanted.audience is not None)
+
     def hand_out(self, rows: tuple[Row, ...]) -> None:
         """Give what was just committed to all who stand before it, each row encoded once. Who refuses one lags from there."""
         if not self._live or not rows:

@@ -119,6 +119,11 @@ class Hub:
             notice=health.notice,
         )
 
+    @property
+    def audiences(self) -> frozenset[str]:
+        """Those for whom somebody is subscribed."""
+        return frozenset() if self._fanout is None else self._fanout.audiences
+
     def publish(self, event: NewEvent) -> int:
         """Accept an event and give its seq. It is committed soon, and only then sent: see `flush`. HubClosed, Overloaded."""
         return self.publish_all((event,))

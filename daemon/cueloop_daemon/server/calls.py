@@ -124,8 +124,9 @@ class Calls(Generic[S]):
     async def _prepared(self, bound: Bound[S], call: Call[S]) -> tuple[Call[S], Reply]:
         assert bound.entry.prepare is not None  # only then is a call without a reply pending
         await bound.entry.prepare(call, bound.params)
-        if not bound.entry.durable:
+        while self._writer.is_congested and not bound.entry.durable:
             await self._writer.room()  # an answer is made only when there is a place for it
+            await bound.entry.prepare(call, bound.params)  # and straight after this: what it readied may not stand for long
         call = self._call()
         return call, bound.entry.handler(call, bound.params)
 

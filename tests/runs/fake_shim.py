@@ -151,7 +151,9 @@ class FakeShim:
             self._close(self._link)
 
     def _receive(self, link: socket.socket) -> None:
-        data = link.recv(65536)
+        data = b""
+        with contextlib.suppress(ConnectionError):  # a daemon that leaves with something unread resets the connection
+            data = link.recv(65536)
         if not data:
             self._close(link)
             return
@@ -168,7 +170,8 @@ class FakeShim:
     def _greet(self, link: socket.socket, hello: Hello) -> None:
         why = self.refuse or ("fenced" if hello.generation < self.generation else None)
         if why is not None:
-            link.sendall(encode("refused", why=why))
+            with contextlib.suppress(OSError):
+                link.sendall(encode("refused", why=why))
             self._close(link)
             return
         if self._link is not None:
@@ -177,7 +180,8 @@ class FakeShim:
             self._close(self._link)
         self._link, self.generation = link, hello.generation
         self._waiting.clear()
-        link.sendall(self.odd.get("Hello") or self._state("shim"))
+        with contextlib.suppress(OSError):
+            link.sendall(self.odd.get("Hello") or self._state("shim"))
 
     def _close(self, link: socket.socket) -> None:
         del self._links[link]

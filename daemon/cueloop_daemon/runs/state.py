@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
 from cueloop_protocol.documents.blocking import BlockingState
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.session import Session
 from cueloop_protocol.documents.summary import Outcome
-from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 ScopeName = Literal["open", "begin", "phase", "fail", "finish", "between", "close", "over"]
 """`over` is no scope: the program has ended."""
@@ -28,24 +29,35 @@ class TaskState(Value):
     title: str
     phases: int
     """How many phases the run has: 1, 2 or 3."""
+    iterations: int
+    """How many iterations there are to be; the session's own count ends at 255."""
     iteration: int
     phase: int
     session: Session
     """As it was written last; `last_updated_at` is set by each write."""
+    session_etag: str | None = None
+    """Of the file as it was written last between phases."""
     is_resumed: bool = False
     """Taken up from a session; its first phase looks whether its inputs are still there."""
+    is_worked: bool = False
+    """Taken up from a session whose iterations were all completed: only the gate, and what follows it, is to come."""
     base_commit: str | None = None
     """The commit that keeps the tree as the task found it."""
     base_head: str | None = None
     base_dirty: bool = False
     message: str | None = None
     """What is to be said to the agent in place of the phase's prompt: an answer to a question."""
+    seconds: int | None = None
+    """Unix time of the phase's first invocation, of which ids of our own are made; None before it."""
+    fresh_starts: int = 0
+    """How many conversations were begun in this phase of this iteration."""
 
 
 class FailState(Value):
     """Why the task under way cannot go on, on its way to a question, a revert and the end of the run."""
 
-    kind: Literal["agent", "gate", "plan"]
+    kind: Literal["agent", "gate", "plan", "interrupted"]
+    """`interrupted`: nothing was judged to be wrong with the work, so it is kept without a question."""
     reason: str
     error: ErrorDocument
     exit_code: int | None = None
@@ -85,6 +97,10 @@ class State(Value):
     """The tree, as the last finished task of this loop left it, that counts as clean."""
     wait_until: str | None = None
     """The end of a wait for work, RFC 3339; None while none was begun."""
+    wait_kind: str | None = None
+    """Which blocking reason was said last to be waited for."""
+    told: Decision | None = None
+    """The decision that was said last, so that it is not said again while the run waits."""
     task: TaskState | None = None
     fail: FailState | None = None
     ending: Ending | None = None

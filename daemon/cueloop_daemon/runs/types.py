@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
+from pydantic import TypeAdapter
+
+from cueloop_daemon.core.model import Snapshot, TaskRow
+from cueloop_daemon.runners.plugin import PluginFacts
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Event
 from cueloop_protocol.documents.queue import Task
@@ -17,10 +21,6 @@ from cueloop_protocol.documents.session import Session
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller, Root
 from cueloop_protocol.shapes import Question
-from pydantic import TypeAdapter
-
-from cueloop_daemon.core.model import Snapshot, TaskRow
-from cueloop_daemon.runners.plugin import PluginFacts
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741  (an intent)
@@ -226,14 +226,25 @@ class RunFolder(Protocol):
 
 
 class TaskConflict(Exception):
-    """Somebody else kept changing queue or done file; nothing of theirs was lost and ours was not made."""
+    """Somebody else kept changing queue or done file; nothing of theirs was lost and ours was not made.
+
+    `str()` is one sentence for people, `code` the error document's.
+    """
+
+    code = "task_mutation_conflict"
+
+
+class TasksUnreadable(TaskConflict):
+    """What stands there is no queue or done file any more, so it is not changed."""
+
+    code = "queue_corrupted"
 
 
 class TaskFiles(Protocol):
     """Queue and done file as the run changes them: one change at a time, made on top of what others wrote. Blocking; NotWritable."""
 
-    def begin(self, task_id: str, now: str) -> Literal["changed", "already"]:
-        """`doing`, with `started_at` where it had none."""
+    def begin(self, task_id: str, now: str) -> Literal["changed", "already", "missing"]:
+        """`doing`, with `started_at` where it had none. `missing`: it is not in the queue."""
         ...
 
     def add_done(self, task_id: str, now: str) -> Literal["changed", "already", "missing"]:
@@ -244,8 +255,19 @@ class TaskFiles(Protocol):
         """Take the task out of the queue."""
         ...
 
-    def archive_settled(self) -> Literal["changed", "already"]:
-        """Move every task that is done or rejected from the queue to the done file, as it stands; the done file first."""
+    def archive_settled(self, now: str) -> Literal["changed", "already"]:
+        """Move every task that is done or rejected from the queue to the done file, as it stands; the done file first.
+
+        One that does not say when it was completed was completed `now`.
+        """
+        ...
+
+    def settled(self) -> tuple[str, ...]:
+        """The ids of the tasks that `archive_settled` would move now."""
+        ...
+
+    def completed_twice(self) -> tuple[str, ...]:
+        """The ids of tasks whose completion was broken off between done file and queue: they stand in both, as the same task."""
         ...
 
     def status(self, task_id: str) -> tuple[str | None, str | None]:
@@ -264,13 +286,19 @@ class SessionWrite:
     etag: str
     foreign: tuple[str, ...] = ()
     deleted: bool = False
+    """Somebody had removed the file; it was written again."""
+    stays: bool = False
+    """The file was somebody else's by then, and is where it was."""
 
 
 class SessionWriter(Protocol):
     """The session file while a run is active: ours stands, what others wrote is kept. One lane; awaits its own thread."""
 
-    async def begin(self, session: Session, action: str) -> SessionWrite:
-        """The new session, after `action` (a FileAction's name) was done to the old file."""
+    async def begin(self, session: Session, action: str, *, seen: str | None, reason: str) -> SessionWrite:
+        """The new session, after `action` (a FileAction's name) was done to the old file, which the decision saw as `seen`.
+
+        `seen` is an etag, None: there was no file. `reason` is the decision's; the history notes it where the old file goes there.
+        """
         ...
 
     async def save(self, session: Session) -> SessionWrite:
@@ -305,8 +333,19 @@ class Trees(Protocol):
         """The id of a tree object of the work tree as it stands, without `.cueloop/`, queue and done file; None without git."""
         ...
 
-    async def keep(self, task_id: str) -> Baseline:
-        """Keep the tree as it stands for a revert."""
+    async def changed(self, before: str, after: str) -> tuple[str, ...]:
+        """The paths that differ between two tree objects, sorted."""
+        ...
+
+    async def keep(self, task_id: str, session_id: str, *, tree: str | None, dirty: bool) -> Baseline:
+        """Keep the tree as it stands for a revert; what was kept for this very session before stays.
+
+        `tree` is a tree object of it, None: it is what HEAD has. `dirty`: it has changes that no run of ours made.
+        """
+        ...
+
+    async def forget(self, task_id: str) -> None:
+        """The task is done: its tree is kept no longer."""
         ...
 
     async def head(self) -> str | None:
@@ -405,6 +444,8 @@ class OwedRow:
     session_etag: str | None
     head: str | None
     publish: Literal["off", "commit", "commit_and_push"]
+    tree: str | None = None
+    """The tree as it was accepted, where it is to be published."""
 
 
 class Owed(Protocol):

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import anyio.to_thread
-from cueloop_protocol.roots import Caller, Root
 
 from cueloop_daemon.runs.types import Baseline
 from cueloop_daemon.store.git import git_environment
+from cueloop_protocol.roots import Caller, Root
 
 LIMIT = 120.0
 """Seconds for one call; adding a large tree to an index takes its time."""
@@ -25,6 +25,15 @@ IDENTITY = {
     "GIT_COMMITTER_EMAIL": "cueloopd@localhost",
 }
 """Of the objects that keep a tree; people's commits carry their own."""
+
+LONGEST_TITLE = 200
+"""Characters of a task's title in a commit's first line."""
+
+_OPTIONS = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_TRAILER = "%(trailers:key={},valueonly,separator=%x2C)"
+
+_COMMIT = 'git add -A -- . ":(exclude).cueloop/cache" ":(exclude).cueloop/lock" && { git diff --cached --quiet || git commit -qm "$1"; }'
+"""What runs keep for themselves is never committed, ignored or not. Where the agent has committed everything there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,7 @@ class GitTrees:
 
     async def is_dirty(self) -> bool:
         """Whether there are changes outside `.cueloop/`, queue and done file; without git there are none."""
-        output = await self._git("status", "--porcelain", "--untracked-files=normal", "--", *self._paths())
-        return bool(output)
+        return bool(await self._git("status", "--porcelain", "--untracked-files=normal", "--", *self._paths()))
 
     async def now(self) -> str | None:
         """The id of a tree object of the work tree as it stands; None without git."""
@@ -49,26 +57,42 @@ class GitTrees:
         """The commit that is checked out; None without one."""
         return await self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") or None
 
-    async def keep(self, task_id: str) -> Baseline:
-        """Keep the tree as it stands for a revert, as a commit that a ref of ours holds."""
-        tree, head, dirty = await self.now(), await self.head(), await self.is_dirty()
+    async def changed(self, before: str, after: str) -> tuple[str, ...]:
+        """The paths that differ between two tree objects, sorted."""
+        output = await self._git("diff", "--name-only", "--no-renames", "-z", before, after)
+        return tuple(sorted(path for path in (output or "").split("\0") if path))
+
+    async def keep(self, task_id: str, session_id: str, *, tree: str | None, dirty: bool) -> Baseline:
+        """Keep the tree as it stands for a revert, as a commit that a ref of ours holds; see `types.Trees`."""
+        kept = await self._kept(task_id, session_id)
+        if kept is not None:
+            return kept
+        head = await self.head()
+        tree = tree or await self._git("rev-parse", "--verify", "--quiet", "HEAD^{tree}") or await self.now()
         if tree is None:
             return Baseline(None, head, dirty)
+        message = (
+            f"The tree as task {task_id} found it\n\nCueLoop-Session: {session_id}\nCueLoop-Dirty: {'yes' if dirty else 'no'}\n"
+        )
         parent = () if head is None else ("-p", head)
-        commit = await self._git("commit-tree", tree, *parent, "-m", f"The tree as task {task_id} found it", env=IDENTITY)
-        if not commit:
+        commit = await self._git("commit-tree", tree, *parent, "-m", message, env=IDENTITY)
+        if not commit or await self._git("update-ref", _ref(task_id), commit) is None:
             return Baseline(None, head, dirty)
-        await self._git("update-ref", f"refs/cueloop/base/{_ref_part(task_id)}", commit)
         return Baseline(commit, head, dirty)
+
+    async def forget(self, task_id: str) -> None:
+        """The task is done: its tree is kept no longer."""
+        await self._git("update-ref", "-d", _ref(task_id))
 
     def revert_argv(self, baseline: Baseline) -> tuple[str, ...]:
         """Returns the tree to the baseline, never further; prints the ref of the commit that keeps what it undid as its last line."""
-        return (sys.executable, "-P", "-m", "cueloop_daemon.store.revert", str(baseline.commit), *self.apart)
+        return (sys.executable, "-E", "-P", "-m", "cueloop_daemon.store.revert", str(baseline.commit), *self.apart)
 
     def commit_argv(self, task_id: str, title: str, run_id: str) -> tuple[str, ...]:
-        """Commits all changes with trailers that name task and run."""
-        message = f"{task_id}: {title}\n\nCueLoop-Task: {task_id}\nCueLoop-Run: {run_id}\n"
-        return ("sh", "-c", 'git add -A -- . && git commit --quiet --message "$1"', "sh", message)
+        """Commits all changes with trailers that name task and run; succeeds where there are none."""
+        line = " ".join(title.split())[:LONGEST_TITLE]
+        message = f"{task_id}: {line}\n\nCueLoop-Task: {task_id}\nCueLoop-Run: {run_id}\n"
+        return ("sh", "-c", _COMMIT, "sh", message)
 
     def push_argv(self) -> tuple[str, ...]:
         """Pushes the current branch to where it is set to go."""
@@ -77,9 +101,18 @@ class GitTrees:
     async def has_commit(self, task_id: str, run_id: str, since: str | None) -> bool:
         """Whether a commit with these trailers exists after `since`."""
         span = "HEAD" if since is None else f"{since}..HEAD"
-        form = "%(trailers:key=CueLoop-Task,valueonly,separator=%x2C)|%(trailers:key=CueLoop-Run,valueonly,separator=%x2C)"
+        form = f"{_TRAILER.format('CueLoop-Task')}|{_TRAILER.format('CueLoop-Run')}"
         output = await self._git("log", f"--format={form}", span)
         return f"{task_id}|{run_id}" in (output or "").splitlines()
+
+    async def _kept(self, task_id: str, session_id: str) -> Baseline | None:
+        """What is kept for this very session."""
+        form = f"%H%n%P%n{_TRAILER.format('CueLoop-Session')}%n{_TRAILER.format('CueLoop-Dirty')}"
+        output = await self._git("log", "-1", f"--format={form}", _ref(task_id), "--")
+        commit, parent, session, dirty = ((output or "").split("\n") + [""] * 4)[:4]
+        if not commit or session != session_id:
+            return None
+        return Baseline(commit, parent or None, dirty == "yes")
 
     def _paths(self) -> tuple[str, ...]:
         return (".", ":(exclude).cueloop", *(f":(exclude){path}" for path in self.apart))
@@ -89,10 +122,9 @@ class GitTrees:
 
     def _call(self, *arguments: str, env: Mapping[str, str] | None = None) -> str | None:
         """What git prints, trimmed; None if it fails, is missing or does not end in time."""
-        options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
         try:
             done = subprocess.run(
-                ["git", *options, *arguments],
+                ["git", *_OPTIONS, *arguments],
                 cwd=self.root.base,
                 env={**git_environment(self.environ, self.caller), **(env or {})},
                 stdin=subprocess.DEVNULL,
@@ -116,13 +148,16 @@ class GitTrees:
             try:
                 with open(source, "rb") as there, open(own["GIT_INDEX_FILE"], "wb") as copy:
                     copy.write(there.read())
-            except OSError:
+            except FileNotFoundError:
                 pass  # nothing was ever added here
+            except OSError:
+                return None
             if self._call("add", "-A", "--", *self._paths(), env=own) is None:
                 return None
             return self._call("write-tree", env=own)
 
 
-def _ref_part(task_id: str) -> str:
-    """A task id as a part of a ref's name."""
-    return "".join(char if char.isalnum() or char in "-_" else "-" for char in task_id) or "task"
+def _ref(task_id: str) -> str:
+    """Where a task's tree is kept. Letters and digits are kept, so that people recognise it; every other byte is spelt out."""
+    name = "".join(char if (char.isascii() and char.isalnum()) or char == "-" else f"_{ord(char):x}_" for char in task_id.strip())
+    return f"refs/cueloop/base/{name or '_'}"

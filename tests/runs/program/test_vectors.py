@@ -12,6 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic_core import to_json
+
 from cueloop_daemon.core.model import QueueFile, Unusable
 from cueloop_daemon.runs.program import run_program
 from cueloop_daemon.runs.state import State
@@ -19,7 +21,6 @@ from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.summary import Summary
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import caller_from_environment, open_root
-from pydantic_core import to_json
 from runs.fakes import FakeShim, LockHeld, MemoryStore
 from runs.program.world import Memory, TestWorld, run_as_child
 

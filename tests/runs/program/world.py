@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+
 from cueloop_daemon.core.model import Snapshot
 from cueloop_daemon.runners.plugin import PluginFacts
 from cueloop_daemon.runs.prompts import PromptFiles
@@ -30,6 +31,7 @@ from cueloop_daemon.workspace.loading import Loader, QueueCache, queue_places
 from cueloop_daemon.workspace.view import snapshot_of
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Event
+from cueloop_protocol.identity import process_start_time
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller, Root
 from cueloop_protocol.shapes import Question
@@ -88,7 +90,7 @@ class Memory:
 
     owed: dict[str, OwedRow] = field(default_factory=dict)
     conversations: dict[tuple[object, ...], tuple[str, str]] = field(default_factory=dict)
-    etag: str | None = None
+    etags: tuple[str, ...] = ()
     answers: list[tuple[str, str | None]] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     output: list[tuple[int, str, int]] = field(default_factory=list)
@@ -120,7 +122,7 @@ class TestWorld:
         assert isinstance(config.config, Config)
         self.config = config.config
         queue, done = queue_places(config, root, caller)
-        system, author = System(), Author(os.getpid(), "1")
+        system, author = System(), Author(os.getpid(), process_start_time(os.getpid()) or "")
         self.files = QueueFiles(queue.io, done.io, system, author, lambda: True)
         store = SessionStore(
             root,
@@ -131,7 +133,7 @@ class TestWorld:
             uid=os.getuid(),
             still_ours=lambda: True,
         )
-        self.sessions = RunSessionWriter(store, self.now, memory.etag, self._remember)
+        self.sessions = RunSessionWriter(store, system, self.now, memory.etags, self._remember)
         self.prompts = PromptFiles(root, ())
         self.plugins: Mapping[str, PluginFacts] = {}
         self.questions = self
@@ -147,7 +149,7 @@ class TestWorld:
     # what is kept
 
     def _remember(self, etag: str | None) -> None:
-        self.memory.etag = etag
+        self.memory.etags = () if etag is None else (*self.memory.etags, etag)[-2:]
 
     def rows(self) -> tuple[OwedRow, ...]:
         return tuple(self.memory.owed.values())

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
-from cueloop_protocol.documents.blocking import BlockingState
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.documents.decision import Decision
-from cueloop_protocol.documents.session import Session
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from cueloop_daemon.core import blocked
 from cueloop_daemon.core.decide import FileAction, outcome
-from cueloop_daemon.core.model import QueueFile, QueueMissing, SessionLoaded, Snapshot, TaskRow, Unusable
+from cueloop_daemon.core.model import QueueFile, QueueMissing, SessionCorrupt, SessionLoaded, Snapshot, TaskRow, Unusable
 from cueloop_daemon.core.overview import queue_report
 from cueloop_daemon.core.request import Request
 from cueloop_daemon.core.selection import SETTLED, due_at, next_task, row_of, unmet_dependencies
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.core.validity import broken_rule
+from cueloop_protocol.documents.blocking import BlockingState
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.session import Session
 
 
 class _Value(BaseModel):
@@ -59,6 +59,8 @@ class Chosen(_Value):
     task_id: str
     title: str
     action: str
+    seen: str | None = None
+    """The etag of the session file that was decided about; None: there was none."""
     session: Session | None = None
     declined_own: bool = False
     """The session that was declined is this very task's: its changes in the tree are no obstacle."""
@@ -107,7 +109,7 @@ def _with_queue(
     if decision is not None and decision.status == "resuming_same_session" and isinstance(facts.session, SessionLoaded):
         row = row_of(queue, facts.session.session.task_id)
         assert row is not None, "a session whose task is gone is not resumed"
-        return Chosen(decision=decision, task_id=row.id, title=row.title, action=found.action.name, session=facts.session.session)
+        return _chosen(row, decision, found.action, facts, facts.session.session)
     if wish.request.task_id is not None:
         return _explicit(wish.request.task_id, queue, done, wish, now, decision, found.action, facts)
     row = next_task(queue, done, now, include_draft=wish.request.include_draft)
@@ -133,10 +135,20 @@ def _explicit(
     return _chosen(row, decision, action, facts)
 
 
-def _chosen(row: TaskRow, decision: Decision | None, action: FileAction, facts: Snapshot) -> Chosen:
-    own = isinstance(facts.session, SessionLoaded) and facts.session.session.task_id.strip() == row.id.strip()
-    declined = decision is not None and decision.reason == "session_declined" and own
-    return Chosen(decision=decision, task_id=row.id, title=row.title, action=action.name, declined_own=declined)
+def _chosen(
+    row: TaskRow, decision: Decision | None, action: FileAction, facts: Snapshot, resumed: Session | None = None
+) -> Chosen:
+    file = facts.session
+    own = isinstance(file, SessionLoaded) and file.session.task_id.strip() == row.id.strip()
+    return Chosen(
+        decision=decision,
+        task_id=row.id.strip(),
+        title=row.title,
+        action=action.name,
+        seen=file.etag if isinstance(file, SessionLoaded | SessionCorrupt) else None,
+        session=resumed,
+        declined_own=decision is not None and decision.reason == "session_declined" and own,
+    )
 
 
 def _why_not(

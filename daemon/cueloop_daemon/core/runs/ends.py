@@ -44,8 +44,8 @@ def lock_blocked(path: str, label: str | None, pid: int | None, since: str | Non
 
 
 def ci_blocked(task_id: str, command: str, exit_code: int | None, pattern: str | None, observed_at: str) -> BlockingState:
-    """The CI gate failed to the end."""
-    ended = "did not end in time" if exit_code is None else f"failed with exit code {exit_code}"
+    """The CI gate failed to the end; without an exit code where it was ended, or never began."""
+    ended = "did not come to an end" if exit_code is None else f"failed with exit code {exit_code}"
     return BlockingState(
         status="stalled",
         reason=CiBlocked(exit_code=exit_code, pattern=pattern),

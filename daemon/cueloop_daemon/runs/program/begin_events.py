@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.documents.envelope import PathsPayload, QueueSnapshot
-from cueloop_protocol.documents.resolve import DocumentPaths
 from pydantic import TypeAdapter
 
 from cueloop_daemon.runs.program.common import mode_of, moment
 from cueloop_daemon.runs.types import Journal, World
+from cueloop_protocol.documents.envelope import PathsPayload, QueueSnapshot
+from cueloop_protocol.documents.resolve import DocumentPaths
 
 
 async def queue_changed(journal: Journal, world: World, key: str) -> None:

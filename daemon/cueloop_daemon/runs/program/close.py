@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cueloop_daemon.runs.program.child import GRACE
-from cueloop_daemon.runs.program.common import NOTHING, mode_of
+from cueloop_daemon.runs.program.common import NOTHING, again, mode_of, notify
 from cueloop_daemon.runs.program.locking import unlock_queue
 from cueloop_daemon.runs.state import State
 from cueloop_daemon.runs.types import Journal, World
@@ -12,8 +12,8 @@ from cueloop_daemon.runs.types import Journal, World
 async def close_run(state: State, journal: Journal, world: World) -> State:
     """The run is over once this state is stored; its summary is made from the ending."""
     assert state.ending is not None
-    await journal.converge("child", lambda again: world.link.end_child(GRACE), NOTHING)
+    await journal.converge("child", again(lambda: world.link.end_child(GRACE)), NOTHING)
     await unlock_queue(journal, world)
     if mode_of(world) == "loop" and state.ending.outcome in ("completed", "no_candidates"):
-        world.notify.send("The loop has ended", f"{state.ran} task(s) done.", kind="loop")
+        await notify(journal, world, "notified", "The loop has ended", f"{state.ran} task(s) done.", kind="loop")
     return state.model_copy(update={"next": "over"})

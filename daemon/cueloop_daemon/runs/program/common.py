@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
-from cueloop_protocol.documents.blocking import BlockingState
-from cueloop_protocol.documents.decision import Decision
-from cueloop_protocol.documents.envelope import BlockedStateChanged, Phase, ResumeDecision, Warned
-from cueloop_protocol.documents.error import ErrorDocument
+import anyio.lowlevel
+import anyio.to_thread
 from pydantic import TypeAdapter
 
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.runs.state import Ending, State
 from cueloop_daemon.runs.types import Journal, World
+from cueloop_protocol.documents.blocking import BlockingState
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.envelope import BlockedStateChanged, Phase, ResumeDecision, Warned
+from cueloop_protocol.documents.error import ErrorDocument
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 TEXT: TypeAdapter[str] = TypeAdapter(str)
 MAYBE_TEXT: TypeAdapter[str | None] = TypeAdapter(str | None)
+TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 NUMBER: TypeAdapter[int] = TypeAdapter(int)
 FLAG: TypeAdapter[bool] = TypeAdapter(bool)
 NOTHING: TypeAdapter[None] = TypeAdapter(None)
@@ -44,12 +48,35 @@ async def moment(journal: Journal, world: World, key: str) -> str:
 
 
 def later(make: Callable[[], T]) -> Callable[[], Awaitable[T]]:
-    """A plain function as the asynchronous one that a journal takes."""
+    """A plain function that does not block as the asynchronous one that a journal takes."""
 
     async def call() -> T:
         return make()
 
     return call
+
+
+def beside(make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], Awaitable[T]]:
+    """A function that blocks, in a worker thread, as the asynchronous one that a journal takes."""
+
+    async def call() -> T:
+        return await anyio.to_thread.run_sync(lambda: make(*args, **kwargs))
+
+    return call
+
+
+def again(make: Callable[[], Awaitable[T]]) -> Callable[[bool], Awaitable[T]]:
+    """An act that does not mind whether it was done before."""
+
+    async def act(_again: bool) -> T:
+        return await make()
+
+    return act
+
+
+async def heed_cancel(journal: Journal) -> None:
+    """Raise RunCancelled if the run is being cancelled; only where nothing is on record beyond."""
+    await journal.wait(anyio.lowlevel.checkpoint())
 
 
 async def warn(
@@ -78,6 +105,18 @@ async def blocked(journal: Journal, world: World, key: str, state: BlockingState
         key,
         BlockedStateChanged(timestamp=at, run_mode=mode_of(world), task_id=state.task_id, message=state.message, payload=state),
     )
+
+
+async def notify(
+    journal: Journal, world: World, key: str, title: str, text: str, *, kind: Literal["complete", "fail", "loop"]
+) -> None:
+    """Show it on the desktop, at most once: a life that cannot know whether an earlier one did shows nothing."""
+
+    async def act(was_begun: bool) -> None:
+        if not was_begun:
+            world.notify.send(title, text, kind=kind)
+
+    await journal.converge(key, act, NOTHING)
 
 
 def ended(state: State, ending: Ending) -> State:

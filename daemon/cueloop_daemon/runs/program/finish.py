@@ -6,30 +6,47 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from cueloop_daemon.runs.program.common import MAYBE_TEXT, NOTHING, ended, mode_of, moment, warn
+from cueloop_daemon.runs.program.common import MAYBE_TEXT, NOTHING, ended, mode_of, moment, notify, warn
 from cueloop_daemon.runs.program.locking import unlock_queue
-from cueloop_daemon.runs.program.owed import STATUS, complete
-from cueloop_daemon.runs.state import Ending, State
+from cueloop_daemon.runs.program.owed import STANDING, Standing, complete, standing_of
+from cueloop_daemon.runs.state import Ending, State, TaskState
 from cueloop_daemon.runs.types import Journal, OwedRow, World
 
 ROW: TypeAdapter[OwedRow] = TypeAdapter(OwedRow)
 
 
 async def finish_task(state: State, journal: Journal, world: World) -> State:
-    """Accept, complete, and go on or end."""
+    """Accept, complete, and go on or end. From the acceptance on a cancel no longer takes anything back."""
     task = state.task
     assert task is not None
-    in_queue, in_done = await journal.note("status", lambda: _status(world, task.task_id), STATUS)
-    left = _left(in_queue, in_done)
-    if in_queue is None and in_done is None:
-        await warn(
-            journal, world, "gone", f"Task {task.task_id} is in neither file any more; its work is kept.", task_id=task.task_id
-        )
+    standing = await journal.note("standing", lambda: standing_of(task.task_id, world), STANDING)
+    row = await _accepted(task, standing, journal, world)
+    is_complete = await complete(journal, world, row, standing, "complete")
+    measure = await journal.note("measure", world.trees.now, MAYBE_TEXT) if mode_of(world) == "loop" else None
+    await notify(journal, world, "notified", f"{task.task_id} is done", task.title, kind="complete")
+    await unlock_queue(journal, world)
+    update = {"tasks_done": state.tasks_done + 1, "ran": state.ran + 1, "measure": measure, "task": None, "next": "between"}
+    after = state.model_copy(update=update)
+    if mode_of(world) == "loop":
+        return after
+    if not is_complete and journal.cancelled:
+        return ended(after, Ending(outcome="stopped", exit_code=0))
+    return ended(after, Ending(outcome="ran", exit_code=0, task_id=task.task_id))
+
+
+async def _accepted(task: TaskState, standing: Standing, journal: Journal, world: World) -> OwedRow:
+    """What is owed from now on, on the medium."""
+    left = _left(standing)
+    if left == "archived" and standing.in_done is None:
+        text = f"Task {task.task_id} is in neither file any more; its work is kept."
+        await warn(journal, world, "gone", text, task_id=task.task_id)
+    if left == "rejected" and standing.in_queue != "rejected":
+        text = f"Task {task.task_id} was made {standing.in_queue} during the run, and is left so."
+        await warn(journal, world, "reopened", text, task_id=task.task_id)
     publish = world.run.params.overrides.git_publish_mode or world.config.agent.git_publish_mode
     if publish != "off" and task.base_dirty:
-        await warn(
-            journal, world, "unpublished", "The tree had changes before the run, so nothing is committed.", task_id=task.task_id
-        )
+        text = "The tree had changes before the run, so nothing is committed."
+        await warn(journal, world, "unpublished", text, task_id=task.task_id)
         publish = "off"
     row = OwedRow(
         task_id=task.task_id,
@@ -37,37 +54,19 @@ async def finish_task(state: State, journal: Journal, world: World) -> State:
         run_id=world.run.run_id,
         accepted_at=await moment(journal, world, "at"),
         left=left,
-        session_etag=None,
+        session_etag=task.session_etag,
         head=await journal.note("head", world.trees.head, MAYBE_TEXT) if publish != "off" else None,
         publish=publish,
+        tree=await journal.note("tree", world.trees.now, MAYBE_TEXT) if publish != "off" else None,
     )
     await journal.step("accepted", row, lambda wanted, again: world.owed.accept(wanted), ROW, NOTHING)
-    await complete(journal, world, row, "complete")
-    measure = await journal.note("measure", world.trees.now, MAYBE_TEXT) if mode_of(world) == "loop" else None
-    world.notify.send(f"{task.task_id} is done", task.title, kind="complete")
-    await unlock_queue(journal, world)
-    after = state.model_copy(
-        update={
-            "next": "between",
-            "tasks_done": state.tasks_done + 1,
-            "ran": state.ran + 1,
-            "measure": measure,
-            "task": None,
-        }
-    )
-    if mode_of(world) == "one":
-        return ended(after, Ending(outcome="ran", exit_code=0, task_id=task.task_id))
-    return after
+    return row
 
 
-def _left(in_queue: str | None, in_done: str | None) -> Literal["doing", "done", "rejected", "archived"]:
+def _left(standing: Standing) -> Literal["doing", "done", "rejected", "archived"]:
     """What the agent made of the task. One that a person set back is left like a rejected one."""
-    if in_queue == "doing":
+    if standing.in_queue == "doing":
         return "doing"
-    if in_queue is None:
+    if standing.in_queue is None:
         return "archived"
-    return "done" if in_queue == "done" else "rejected"
-
-
-async def _status(world: World, task_id: str) -> tuple[str | None, str | None]:
-    return world.files.status(task_id)
+    return "done" if standing.in_queue == "done" else "rejected"

@@ -5,33 +5,39 @@ from __future__ import annotations
 import shlex
 
 from cueloop_daemon.core.runs import ends
-from cueloop_daemon.core.runs.repeat import MOST_GATES, SAME_GATES, fingerprint
-from cueloop_daemon.runs.program.child import Done, both_ends, run_command
-from cueloop_daemon.runs.program.talk import Scene, Trouble, talk
+from cueloop_daemon.core.runs.repeat import MOST_GATES, is_stuck
+from cueloop_daemon.runs.program.command import Done, run_command
+from cueloop_daemon.runs.program.scene import Part, Scene, Trouble, Words
+from cueloop_daemon.runs.program.talk import talk
+
+WALL = 1800.0
+"""Seconds that the gate may take (design section 6)."""
 
 
 async def pass_gate(scene: Scene) -> Trouble | None:
     """Run the gate until it passes, ten times at most; three identical failures in a row are enough."""
     argv = tuple(scene.world.config.agent.ci_gate.argv)
     command = shlex.join(argv)
-    seen: list[str] = []
+    seen: tuple[str, ...] = ()
     for attempt in range(MOST_GATES):
-        done = await run_command(scene.journal, scene.world, f"gate/{attempt}", "ci", argv)
-        if done.exit_code == 0:
+        done = await run_command(scene.journal, scene.world, f"gate/{attempt}", "ci", argv, wall=WALL)
+        if done.is_success:
             return None
-        seen.append(fingerprint(done.exit_code, done.output))
-        if len(seen) >= SAME_GATES and len(set(seen[-SAME_GATES:])) == 1:
+        seen = (*seen, done.mark)
+        if is_stuck(seen):
             return _blocked(command, done, "identical_failures")
         if attempt + 1 < MOST_GATES:
-            fields = {
-                "command": command,
-                "exit_code": "none" if done.exit_code is None else str(done.exit_code),
-                "output": both_ends(done.output) or done.last_line,
-            }
-            trouble = await talk(scene, f"gate/{attempt}/said", "ci_failed", fields, resume=True)
+            part = _said(command, done)
+            trouble = await talk(scene, f"gate/{attempt}/said", Words((scene.opening(), part), (part,)), resume=True)
             if trouble is not None:
                 return trouble
     return _blocked(command, done, None)
+
+
+def _said(command: str, done: Done) -> Part:
+    code = "none" if done.exit_code is None else str(done.exit_code)
+    output = "\n".join(text for text in (done.shown.rstrip(), done.failure) if text) or done.last_line
+    return Part("ci_failed", {"command": command, "exit_code": code, "output": output})
 
 
 def _blocked(command: str, done: Done, pattern: str | None) -> Trouble:

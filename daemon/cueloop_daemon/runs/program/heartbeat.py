@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
-from cueloop_protocol.documents.envelope import Warned
-from cueloop_protocol.documents.session import Session
 
 from cueloop_daemon.runs.program.common import mode_of, stamp
+from cueloop_daemon.runs.program.written import Written
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_daemon.store.not_writable import NotWritable
+from cueloop_daemon.store.outcomes import OwnershipLost
+from cueloop_protocol.documents.envelope import Warned
+from cueloop_protocol.documents.session import Session
 
 T = TypeVar("T")
 
@@ -19,30 +21,50 @@ EVERY = 60.0
 """Seconds; contract section 2 asks for a refresh each minute."""
 
 
-async def with_heartbeat(journal: Journal, world: World, session: Session, body: Callable[[], Awaitable[T]]) -> T:
-    """The result of `body`, with the session refreshed meanwhile. What `body` raises comes out as it is."""
-    raised: Exception | None = None
+async def with_heartbeat(
+    journal: Journal, world: World, session: Session, body: Callable[[], Awaitable[T]], every: float = EVERY
+) -> T:
+    """The result of `body`, with the session refreshed meanwhile. What `body` raises comes out as it is; so does OwnershipLost."""
+    raised: list[Exception] = []
     results: list[T] = []
     async with anyio.create_task_group() as beside:
-        beside.start_soon(_beat, journal, world, session)
+
+        async def beat() -> None:
+            try:
+                await _beat(journal, world, session, every)
+            except Exception as exc:
+                raised.append(exc)
+                beside.cancel_scope.cancel()
+
+        beside.start_soon(beat)
         try:
             results.append(await body())
         except Exception as exc:
-            raised = exc  # inside the group it would come out wrapped, and no scope's `except` would fit
+            raised.append(exc)  # inside the group it would come out wrapped, and no scope's `except` would fit
         beside.cancel_scope.cancel()
-    if raised is not None:
-        raise raised
+    if raised:
+        raise raised[0]
     return results[0]
 
 
-async def _beat(journal: Journal, world: World, session: Session) -> None:
+async def _beat(journal: Journal, world: World, session: Session, every: float) -> None:
+    told: str | None = None
     while True:
-        await anyio.sleep(EVERY)
+        await anyio.sleep(every)
         try:
             result = await world.sessions.save(session)
+        except OwnershipLost:
+            raise
         except NotWritable as exc:
-            journal.say(Warned(timestamp=stamp(world), run_mode=mode_of(world), message=f"{exc.message} {exc.remedy}"))
+            text = f"{exc.message} {exc.remedy}"
+            if text != told:  # once, not each minute
+                _say(journal, world, text)
+            told = text
             continue
-        for path in result.foreign:
-            text = f"Somebody else wrote the session file; theirs is kept as {path}."
-            journal.say(Warned(timestamp=stamp(world), run_mode=mode_of(world), message=text))
+        told = None
+        for text in Written.of(result).told():
+            _say(journal, world, text)
+
+
+def _say(journal: Journal, world: World, text: str) -> None:
+    journal.say(Warned(timestamp=stamp(world), run_mode=mode_of(world), message=text))

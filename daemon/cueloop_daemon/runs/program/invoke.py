@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Literal
+import os
+from functools import partial
 
-from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from cueloop_daemon.runners import (
-    Conversation,
-    Failed,
-    Gone,
-    Invocation,
-    LoginNeeded,
-    Piece,
-    Prompt,
-    Reader,
-    Succeeded,
-    child_environment,
-    install_hint,
-)
-from cueloop_daemon.runs.program.child import GRACE, follow, intend
-from cueloop_daemon.runs.program.common import NUMBER, later, mode_of, stamp, warn
-from cueloop_daemon.runs.types import Exited, NotStarted, Order
-
-if TYPE_CHECKING:
-    from cueloop_daemon.runs.program.talk import Scene
+from cueloop_daemon.runners import Invocation, Piece, Prompt, child_environment, install_hint
+from cueloop_daemon.runs.program.child import GRACE, Stream, follow, intend
+from cueloop_daemon.runs.program.common import NOTHING, again, beside, later, mode_of, stamp, warn
+from cueloop_daemon.runs.program.judging import RESULT, Result, judged
+from cueloop_daemon.runs.program.scene import Part, Scene, conversation_from, conversation_json
+from cueloop_daemon.runs.types import NotStarted, Order, PromptError
+from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload
 
 MOST_TEXT = 200_000
 """Characters of one `runner_output` event."""
 
 
 class Intent(BaseModel):
-    """An agent that is to be started. `chosen` and `resumed` are conversations as JSON."""
+    """An agent that is to be started. `chosen` and `resumed` are conversations as JSON; at most one is given."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -43,93 +30,116 @@ class Intent(BaseModel):
     resumed: str | None
 
 
-class Result(BaseModel):
-    """What became of an invocation."""
+class Ready(BaseModel):
+    """What is known before the start: why there is nothing to say to the agent, or what the person is to be told."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    verdict: Literal["succeeded", "gone", "failed", "login", "interrupted", "missing"]
-    reason: str = ""
-    conversation: str | None = None
-    text: str = ""
-    tail: str = ""
-    hint: str | None = None
-    retryable: bool = False
-    is_limit: bool = False
-    limit_until: str | None = None
-    exit_code: int | None = None
-    signal: int | None = None
+    problem: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 INTENT: TypeAdapter[Intent] = TypeAdapter(Intent)
-RESULT: TypeAdapter[Result] = TypeAdapter(Result)
+READY: TypeAdapter[Ready] = TypeAdapter(Ready)
 
 
-async def invoke(scene: Scene, key: str, text: str, conversation: str | None, fresh: int) -> Result:
-    """Start the agent with `text`, in `conversation` (JSON) or a new one, and see it through."""
-    journal, world, task = scene.journal, scene.world, scene.task
-    plain = await intend(journal, world, key)
-    chosen: str | None = None
-    if conversation is None:
-        seconds = await journal.note(f"{key}/seconds", later(lambda: int(world.now().timestamp())), NUMBER)
-        own = scene.runner.choose_id(task.task_id, 0 if task.phases == 1 else task.phase, seconds, fresh)
-        if own is not None:
-            chosen = _json(own)
-            scene.keep(chosen, "chosen")
+async def invoke(scene: Scene, key: str, parts: tuple[Part, ...], conversation: str | None) -> Result:
+    """Start the agent, tell it `parts`, in `conversation` (JSON) or a new one, and see it through.
+
+    What is said is in no record, only in the run's folder: a later life that has to make it again may find other words.
+    """
+    journal = scene.journal
+    plain = await intend(journal, scene.world, key)
+    chosen = await _choose(scene, key) if conversation is None else None
     intent = Intent(number=plain.number, token=plain.token, chosen=chosen, resumed=conversation)
-    for number, message in enumerate(_invocation(scene, intent, text).warnings):
-        await warn(journal, world, f"{key}/warning/{number}", message, task_id=task.task_id)
+    ready = await journal.note(f"{key}/ready", lambda: _ready(scene, intent, parts), READY)
+    if ready.problem is not None:
+        return Result(verdict="unprompted", reason=ready.problem)
+    for number, message in enumerate(ready.warnings):
+        await warn(journal, scene.world, f"{key}/warning/{number}", message, task_id=scene.task.task_id)
 
     async def act(wanted: Intent, again: bool) -> Result:
-        return await _run(scene, wanted, text)
+        result = await _run(scene, wanted, parts)
+        _remember(scene, wanted, result)
+        return result
 
     return await journal.step(f"{key}/invoke", intent, act, INTENT, RESULT)
 
 
-def _invocation(scene: Scene, intent: Intent, text: str) -> Invocation:
-    world = scene.world
+async def _choose(scene: Scene, key: str) -> str | None:
+    """The id of our own for a new conversation, where the CLI takes one; remembered before the start."""
+    task = scene.task
+    own = scene.runner.choose_id(task.task_id, 0 if task.phases == 1 else task.phase, scene.seconds, scene.fresh_starts)
+    scene.fresh_starts += 1
+    if own is None:
+        return None
+    chosen = conversation_json(own)
+    await scene.journal.converge(f"{key}/chosen", again(later(partial(scene.keep, chosen, "chosen"))), NOTHING)
+    return chosen
+
+
+async def _ready(scene: Scene, intent: Intent, parts: tuple[Part, ...]) -> Ready:
+    try:
+        return Ready(warnings=(await beside(_invocation, scene, intent, parts)()).warnings)
+    except PromptError as exc:
+        return Ready(problem=str(exc))
+
+
+def _invocation(scene: Scene, intent: Intent, parts: tuple[Part, ...]) -> Invocation:
+    """Blocking. Raises PromptError."""
+    world, text = scene.world, scene.text_of(parts)
     prompt = Prompt(text, world.folder.write_prompt(intent.number, text))
     if intent.resumed is not None:
-        return scene.runner.resume(scene.settings, Conversation(**json.loads(intent.resumed)), prompt, world.root.path)
-    chosen = None if intent.chosen is None else Conversation(**json.loads(intent.chosen))
+        return scene.runner.resume(scene.settings, conversation_from(intent.resumed), prompt, world.root.path)
+    chosen = None if intent.chosen is None else conversation_from(intent.chosen)
     return scene.runner.fresh(scene.settings, prompt, chosen, world.root.path)
 
 
-async def _run(scene: Scene, intent: Intent, text: str) -> Result:
+async def _run(scene: Scene, intent: Intent, parts: tuple[Part, ...]) -> Result:
     world = scene.world
-    invocation = _invocation(scene, intent, text)
+    try:
+        invocation = await beside(_invocation, scene, intent, parts)()
+    except PromptError as exc:
+        return Result(verdict="unprompted", reason=str(exc))
     program = world.find_program(invocation.argv[0])
     if program is None:
-        name = scene.settings.runner
-        reason = f"The program of {name}, {invocation.argv[0]}, was not found or cannot be executed."
-        path = world.run.env.get("PATH", "")
-        return Result(verdict="missing", reason=reason, hint=f"{install_hint(name)} It was looked for on PATH={path}.")
-    stdin = None if invocation.stdin is None else world.folder.write_stdin(intent.number, invocation.stdin)
+        return _not_found(scene, invocation.argv[0])
     order = Order(
         number=intent.number,
         token=intent.token,
         kind="agent",
         argv=(program, *invocation.argv[1:]),
         env=child_environment(world.run.env, invocation, world.run.run_id, scene.task.task_id),
-        stdin=stdin,
+        stdin=None if invocation.stdin is None else await beside(world.folder.write_stdin, intent.number, invocation.stdin)(),
         idle=world.idle_seconds,
         wall=world.wall_seconds,
         grace=GRACE,
     )
-    reader = scene.runner.reader()
+    reader = scene.runner.reader(is_quiet=scene.settings.verbosity == "quiet")
 
-    def feed(stream: Literal["out", "err"], data: bytes, upto: int) -> None:
+    def feed(stream: Stream, data: bytes, upto: int) -> None:
         _tell(scene, intent.number, stream, upto, reader.feed(data) if stream == "out" else reader.feed_err(data))
 
     ended = await follow(scene.journal, world, order, feed, lambda: reader.last_word_seen)
     if isinstance(ended, NotStarted):
-        reason = f"{program} could not be started: {_why(ended)}."
-        return Result(verdict="missing", reason=reason, hint=install_hint(scene.settings.runner))
+        return _not_started(scene, program, ended)
     _tell(scene, intent.number, "out", ended.out, reader.end())
-    return _judge(scene, intent, reader, ended)
+    chosen = None if intent.chosen is None else conversation_from(intent.chosen)
+    resumed = None if intent.resumed is None else conversation_from(intent.resumed)
+    return judged(scene.settings.runner, reader, ended, chosen=chosen, resumed=resumed)
 
 
-def _tell(scene: Scene, number: int, stream: Literal["out", "err"], upto: int, pieces: list[Piece]) -> None:
+def _remember(scene: Scene, intent: Intent, result: Result) -> None:
+    """Rides with the result's commit: what is continued later is never older than what was done."""
+    if result.verdict == "succeeded":
+        scene.remember(result.conversation)
+    elif result.verdict == "gone" and intent.resumed is not None:
+        scene.keep(intent.resumed, "gone")
+    elif result.conversation is not None:
+        scene.keep(result.conversation, "reported")
+
+
+def _tell(scene: Scene, number: int, stream: Stream, upto: int, pieces: list[Piece]) -> None:
     text = "".join(piece.text for piece in pieces)
     for begin in range(0, len(text), MOST_TEXT):
         world = scene.world
@@ -147,49 +157,16 @@ def _tell(scene: Scene, number: int, stream: Literal["out", "err"], upto: int, p
         )
 
 
-def _why(ended: NotStarted) -> str:
-    import os
+def _not_found(scene: Scene, name: str) -> Result:
+    runner, path = scene.settings.runner, scene.world.run.env.get("PATH", "")
+    reason = f"The program of {runner}, {name}, was not found or cannot be executed."
+    return Result(verdict="missing", reason=reason, hint=f"{install_hint(runner)} It was looked for on PATH={path}.")
 
+
+def _not_started(scene: Scene, program: str, ended: NotStarted) -> Result:
+    why = f"{os.strerror(ended.errno)} ({ended.stage})"
+    if ended.stage == "barred":
+        return Result(verdict="stopped", reason=f"{program} was not started, since the run was being ended.")
     if ended.stage == "exec" and ended.errno == 2:
-        return "its interpreter is missing (the first line of the file names it)"
-    return f"{os.strerror(ended.errno)} ({ended.stage})"
-
-
-def _judge(scene: Scene, intent: Intent, reader: Reader, ended: Exited) -> Result:
-    chosen = None if intent.chosen is None else Conversation(**json.loads(intent.chosen))
-    resumed = None if intent.resumed is None else Conversation(**json.loads(intent.resumed))
-    name = scene.settings.runner
-    if ended.cause in ("idle", "wall"):
-        kept = reader.interrupted(chosen=chosen) or resumed
-        limit = "said nothing for too long" if ended.cause == "idle" else "took too long"
-        reason = f"{name} {limit} and was ended."
-        return Result(
-            verdict="interrupted", reason=reason, conversation=None if kept is None else _json(kept), text=reader.final_text
-        )
-    verdict = reader.verdict(ended.code, ended.signal, resumed=resumed, chosen=chosen, lingered=ended.cause == "leave")
-    match verdict:
-        case Succeeded(conversation=conversation, text=text):
-            return Result(verdict="succeeded", text=text, conversation=None if conversation is None else _json(conversation))
-        case Gone(reason=reason):
-            return Result(verdict="gone", reason=reason)
-        case LoginNeeded(reason=reason, hint=hint, tail=tail):
-            return Result(verdict="login", reason=reason, hint=hint, tail=tail)
-        case Failed() as failed:
-            foreign = ended.signal is not None and ended.cause == "self"
-            kept = reader.interrupted(chosen=chosen) or resumed if foreign else None
-            return Result(
-                verdict="interrupted" if foreign else "failed",
-                reason=failed.reason,
-                tail=failed.tail,
-                conversation=None if kept is None else _json(kept),
-                text=reader.final_text,
-                retryable=failed.retryable,
-                is_limit=failed.is_limit,
-                limit_until=failed.limit_until,
-                exit_code=ended.code,
-                signal=ended.signal,
-            )
-
-
-def _json(conversation: Conversation) -> str:
-    return json.dumps({"id": conversation.id, "is_ours": conversation.is_ours, "file": conversation.file})
+        why = "its interpreter is missing (the first line of the file names it)"
+    return Result(verdict="missing", reason=f"{program} could not be started: {why}.", hint=install_hint(scene.settings.runner))

@@ -39,7 +39,7 @@ async def run_program(state: State, journal: Journal, world: World) -> State:
             # What the scope had begun is forgotten with its steps: closing ends the child whatever it was.
             state = state.model_copy(update={"next": "close", "ending": Ending(outcome="stopped", exit_code=0)})
         except TaskConflict as exc:
-            state = failed_with(state, "task_mutation_conflict", str(exc), "Nothing was lost; the session stays. Resume the run.")
+            state = failed_with(state, exc.code, str(exc), "Nothing was lost; the session stays. Resume the run.")
         except OwnershipLost:
             raise
         except NotWritable as exc:

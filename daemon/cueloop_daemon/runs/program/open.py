@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.documents.decision import Decision
-from cueloop_protocol.documents.envelope import ConfigPayload, RunStarted
-from cueloop_protocol.documents.resolve import ResolveDocument
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.core.decide import decide
+from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.core.request import Answer, Request, run_request
 from cueloop_daemon.core.resolve import resolve_document
-from cueloop_daemon.runs.program.common import MAYBE_TEXT, NOTHING, failed_with, later, mode_of, stamp, warn
+from cueloop_daemon.core.runs import ends
+from cueloop_daemon.core.runs.unhonoured import unhonoured
+from cueloop_daemon.runs.program.common import MAYBE_TEXT, failed, failed_with, later, mode_of, stamp, warn
+from cueloop_daemon.runs.program.marker import remove_marker
 from cueloop_daemon.runs.state import State
 from cueloop_daemon.runs.types import Journal, World
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.envelope import ConfigPayload, RunStarted
+from cueloop_protocol.documents.error import ErrorDocument
+from cueloop_protocol.documents.resolve import ResolveDocument
 
 
 class Opening(BaseModel):
-    """What the run was started under."""
+    """What the run was started under. Without a document there is an error in its place."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     at: str
-    decision: Decision | None
-    document: ResolveDocument | None
+    decision: Decision | None = None
+    document: ResolveDocument | None = None
+    error: ErrorDocument | None = None
 
 
 OPENING: TypeAdapter[Opening] = TypeAdapter(Opening)
@@ -33,25 +39,20 @@ async def open_run(state: State, journal: Journal, world: World) -> State:
     params, mode = world.run.params, mode_of(world)
     opening = await journal.note("opening", lambda: _opening(world), OPENING)
     if opening.document is None:
-        return failed_with(state, "config_incompatible", "The configuration became unusable while the run was starting.")
-    await journal.emit(
-        "started",
-        RunStarted(
-            timestamp=opening.at,
-            run_mode=mode,
-            task_id=params.task_id,
-            payload=ConfigPayload(config=opening.document),
-        ),
-    )
-    config = world.config
-    if config.parallel.workers is not None and not params.resume and params.mode != "resume":
-        await warn(journal, world, "parallel", "parallel.workers is set; this daemon runs one task after the other.")
-    if config.agent.webhook.enabled:
-        await warn(journal, world, "webhook", "agent.webhook.enabled is set; this daemon sends no webhooks.")
+        assert opening.error is not None
+        return failed(state, opening.error)
+    payload = ConfigPayload(config=opening.document)
+    await journal.emit("started", RunStarted(timestamp=opening.at, run_mode=mode, task_id=params.task_id, payload=payload))
+    found = unhonoured(world.config, params)
+    for number, text in enumerate((*found.warnings, *((found.refusal,) if found.refusal else ()))):
+        await warn(journal, world, f"unhonoured/{number}", text)
+    if found.refusal is not None:
+        detail = "Leave it out, or set unsupported_option_policy to warn."
+        return failed_with(state, "config_incompatible", found.refusal, detail)
     if mode == "loop":
         marker = await journal.note("marker", later(world.stop_marker.seen), MAYBE_TEXT)
         if marker is not None:
-            await journal.converge("marker/forgotten", lambda again: _forget(world, marker), NOTHING)
+            await remove_marker(journal, world, "marker/forgotten", marker)
     return state.model_copy(
         update={
             "next": "begin",
@@ -78,10 +79,8 @@ def first_request(world: World) -> Request:
 
 async def _opening(world: World) -> Opening:
     facts = await world.look()
+    if isinstance(facts.config, Unusable):
+        error = ends.error(facts.config.code, facts.config.message, facts.config.detail)
+        return Opening(at=stamp(world), error=error)
     decision = decide(facts, first_request(world), world.now())
-    document = resolve_document(facts, decision) if not hasattr(facts.config, "message") else None
-    return Opening(at=stamp(world), decision=decision, document=document)
-
-
-async def _forget(world: World, marker: str) -> None:
-    world.stop_marker.remove(marker)
+    return Opening(at=stamp(world), decision=decision, document=resolve_document(facts, decision))

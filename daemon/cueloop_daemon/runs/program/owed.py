@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.runs.program.begin_events import queue_changed
-from cueloop_daemon.runs.program.common import FLAG, NOTHING, TEXT, later, warn
+from cueloop_daemon.runs.program.common import NOTHING, TEXT, again, beside, later, warn
 from cueloop_daemon.runs.program.publish import publish
-from cueloop_daemon.runs.program.written import WRITTEN, Written, written
+from cueloop_daemon.runs.program.written import WRITTEN, Written, tell
 from cueloop_daemon.runs.types import Journal, OwedRow, World
 
 ROWS: TypeAdapter[tuple[OwedRow, ...]] = TypeAdapter(tuple[OwedRow, ...])
-STATUS: TypeAdapter[tuple[str | None, str | None]] = TypeAdapter(tuple[str | None, str | None])
+
+
+class Standing(BaseModel):
+    """How things stand in queue and done file. `settled` are the tasks that are to be moved to the done file as they are."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    in_queue: str | None
+    in_done: str | None
+    settled: tuple[str, ...] = ()
+
+
+STANDING: TypeAdapter[Standing] = TypeAdapter(Standing)
+
+
+async def standing_of(task_id: str, world: World) -> Standing:
+    """As it is now."""
+
+    def look() -> Standing:
+        in_queue, in_done = world.files.status(task_id)
+        return Standing(in_queue=in_queue, in_done=in_done, settled=world.files.settled())
+
+    return await beside(look)()
 
 
 async def settle_owed(journal: Journal, world: World) -> None:
@@ -19,67 +43,66 @@ async def settle_owed(journal: Journal, world: World) -> None:
     rows = await journal.note("owed", later(world.owed.rows), ROWS)
     for row in rows:
         key = f"owed/{row.task_id}"
-        await warn(
-            journal,
-            world,
-            f"{key}/said",
-            f"The work of task {row.task_id} was accepted by run {row.run_id}; its completion is finished now.",
-            task_id=row.task_id,
-        )
-        await complete(journal, world, row, key)
+        text = f"The work of task {row.task_id} was accepted by run {row.run_id}; its completion is finished now."
+        await warn(journal, world, f"{key}/said", text, task_id=row.task_id)
+        standing = await journal.note(f"{key}/standing", lambda row=row: standing_of(row.task_id, world), STANDING)  # type: ignore[misc]  # bound for the loop
+        await journal.step(f"{key}/taken-up", row.task_id, _nothing, TEXT, NOTHING)
+        await complete(journal, world, row, standing, key)
 
 
-async def complete(journal: Journal, world: World, row: OwedRow, key: str) -> None:
-    """Make true what accepting means for this task. What others changed meanwhile is left as they want it."""
-    if row.left == "doing":
-        in_queue, in_done = await journal.note(f"{key}/status", lambda: _status(world, row.task_id), STATUS)
-        if in_done is not None or in_queue == "doing":
-            added = await journal.converge(f"{key}/done", lambda again: _add_done(world, row), TEXT)
-            removed = await journal.converge(f"{key}/queue", lambda again: _remove(world, row), TEXT)
-            if "changed" in (added, removed):
-                await queue_changed(journal, world, f"{key}/said-queue")
-        else:
-            where = "gone" if in_queue is None else in_queue
-            await warn(
-                journal,
-                world,
-                f"{key}/left",
-                f"Task {row.task_id} is {where} by now, so it was left as it is.",
-                task_id=row.task_id,
-            )
-    archived = await journal.converge(f"{key}/archive", lambda again: _archive(world), TEXT)
-    if archived == "changed":
-        await queue_changed(journal, world, f"{key}/said-archive")
-    if row.publish != "off":
-        await publish(journal, world, row, f"{key}/publish")
-    cleared = await journal.converge(f"{key}/clear", lambda again: _clear(world, row), WRITTEN)
-    for number, path in enumerate(cleared.foreign):
-        await warn(
-            journal, world, f"{key}/foreign/{number}", f"The session file was somebody else's by then; it is kept as {path}."
-        )
-    await journal.converge(f"{key}/settled", lambda again: world.owed.settled(row.task_id), NOTHING)
+async def _nothing(task_id: str, again: bool) -> None:
+    """Only to have on record how things stood: what follows changes them, and what is said of it depends on them."""
 
 
-async def _status(world: World, task_id: str) -> tuple[str | None, str | None]:
-    return world.files.status(task_id)
+async def complete(journal: Journal, world: World, row: OwedRow, standing: Standing, key: str) -> bool:
+    """Make true what accepting means for this task; whether nothing is left of it.
+
+    `standing` must be on record. What others changed since the work was accepted is left as they want it.
+    """
+    await _done_and_queue(journal, world, row, standing, key)
+    await journal.converge(f"{key}/archive", again(beside(world.files.archive_settled, row.accepted_at)), TEXT)
+    if standing.settled:
+        await queue_changed(journal, world, f"{key}/archived")
+    is_published = await publish(journal, world, row, f"{key}/publish")
+    cleared = await journal.converge(f"{key}/clear", again(lambda: _clear(world, row)), WRITTEN)
+    await tell(journal, world, f"{key}/clear", cleared)
+    await journal.converge(f"{key}/tree", again(lambda: world.trees.forget(row.task_id)), NOTHING)
+    if is_published:
+        await journal.converge(f"{key}/settled", again(lambda: world.owed.settled(row.task_id)), NOTHING)
+    return is_published
 
 
-async def _add_done(world: World, row: OwedRow) -> str:
-    return world.files.add_done(row.task_id, row.accepted_at)
+async def _done_and_queue(journal: Journal, world: World, row: OwedRow, standing: Standing, key: str) -> None:
+    if row.left != "doing":
+        return
+    match _completion(standing):
+        case "due":
+            await journal.converge(f"{key}/done", again(beside(world.files.add_done, row.task_id, row.accepted_at)), TEXT)
+            await journal.converge(f"{key}/queue", again(beside(world.files.remove_from_queue, row.task_id)), TEXT)
+            await queue_changed(journal, world, f"{key}/moved")
+        case "left":
+            where = standing.in_queue or "gone"
+            text = f"Task {row.task_id} is {where} by now, so it was left as it is."
+            await warn(journal, world, f"{key}/left", text, task_id=row.task_id)
+        case "made":
+            return
 
 
-async def _remove(world: World, row: OwedRow) -> str:
-    return world.files.remove_from_queue(row.task_id)
-
-
-async def _archive(world: World) -> str:
-    return world.files.archive_settled()
+def _completion(standing: Standing) -> Literal["due", "made", "left"]:
+    """`made`: it is there already, or another hand did it. `left`: a person has made something else of the task meanwhile."""
+    if standing.in_queue == "doing":
+        return "due"
+    if standing.in_done is not None and standing.in_queue in (None, "done"):
+        return "made"
+    return "left"
 
 
 async def _clear(world: World, row: OwedRow) -> Written:
-    own = row.run_id == world.run.run_id
-    result = await world.sessions.clear("finished", None if own else row.session_etag)
-    return Written(etag="") if result is None else written(result)
-
-
-__all__ = ["FLAG", "complete", "settle_owed"]
+    """Another run's session is cleared only if it is the very one that was accepted: a later one may stand there by now."""
+    if row.run_id == world.run.run_id:
+        result = await world.sessions.clear("finished")
+    elif row.session_etag is None:
+        result = None
+    else:
+        result = await world.sessions.clear("finished", row.session_etag)
+    return Written(etag="") if result is None else Written.of(result)

@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-from cueloop_daemon.runs.program.child import run_command
-from cueloop_daemon.runs.program.common import FLAG, later, warn
-from cueloop_daemon.runs.types import Journal, OwedRow, World
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from cueloop_daemon.runs.program.command import Done, run_command
+from cueloop_daemon.runs.program.common import heed_cancel, warn
+from cueloop_daemon.runs.types import Journal, OwedRow, RunCancelled, World
+
+WALL = 1800.0
+"""Seconds for a commit with its hooks, and for a push."""
 
 
-async def publish(journal: Journal, world: World, row: OwedRow, key: str) -> None:
-    """Commit, and push where that is wanted. What fails is said; the work stays in the tree."""
-    there = await journal.note(f"{key}/there", lambda: world.trees.has_commit(row.task_id, row.run_id, row.head), FLAG)
-    if not there:
-        head = await journal.note(f"{key}/moved", lambda: _has_moved(world, row), FLAG)
-        if head and row.run_id != world.run.run_id:
-            await warn(
-                journal,
-                world,
-                f"{key}/not",
-                f"The work of task {row.task_id} is not committed: the branch moved on.",
-                task_id=row.task_id,
-            )
-            return
+class Place(BaseModel):
+    """Where the branch is. `has_moved`: not where the work was accepted, or the tree is another."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    is_committed: bool
+    has_moved: bool
+
+
+PLACE: TypeAdapter[Place] = TypeAdapter(Place)
+
+
+async def publish(journal: Journal, world: World, row: OwedRow, key: str) -> bool:
+    """Commit, and push where that is wanted; False if something of it is still to be done. What fails is said.
+
+    A cancelled run finishes its commit and leaves the push to the next one.
+    """
+    if row.publish == "off":
+        return True
+    place = await journal.note(f"{key}/place", lambda: _place(world, row), PLACE)
+    if not place.is_committed:
+        if place.has_moved:
+            text = f"The work of task {row.task_id} is not committed: branch or tree are not as it left them."
+            await warn(journal, world, f"{key}/not", text, task_id=row.task_id)
+            return True
         argv = world.trees.commit_argv(row.task_id, row.title, row.run_id)
-        done = await run_command(journal, world, f"{key}/commit", "git", argv)
-        if done.exit_code != 0:
-            await warn(
-                journal,
-                world,
-                f"{key}/failed",
-                f"Committing the work of task {row.task_id} failed: {done.last_line}",
-                task_id=row.task_id,
-                exit_code=done.exit_code,
-            )
-            return
-    if row.publish == "commit_and_push":
-        done = await run_command(journal, world, f"{key}/push", "git", world.trees.push_argv())
-        if done.exit_code != 0:
-            await warn(
-                journal,
-                world,
-                f"{key}/unpushed",
-                f"Pushing the work of task {row.task_id} failed: {done.last_line}",
-                task_id=row.task_id,
-                exit_code=done.exit_code,
-            )
+        done = await run_command(journal, world, f"{key}/commit", "git", argv, wall=WALL, must_end=True)
+        if not done.is_success:
+            await _failed(journal, world, f"{key}/failed", "Committing", row, done)
+            return False
+    if row.publish == "commit":
+        return True
+    try:
+        await heed_cancel(journal)
+        done = await run_command(journal, world, f"{key}/push", "git", world.trees.push_argv(), wall=WALL)
+    except RunCancelled:
+        return False
+    if not done.is_success:
+        await _failed(journal, world, f"{key}/unpushed", "Pushing", row, done)
+    return done.is_success
 
 
-async def _has_moved(world: World, row: OwedRow) -> bool:
-    return await world.trees.head() != row.head
+async def _place(world: World, row: OwedRow) -> Place:
+    """Only another run than the one that accepted the work has to ask whether things are still as it left them."""
+    trees = world.trees
+    is_committed = await trees.has_commit(row.task_id, row.run_id, row.head)
+    is_own = row.run_id == world.run.run_id
+    has_moved = not is_own and (await trees.head() != row.head or (row.tree is not None and await trees.now() != row.tree))
+    return Place(is_committed=is_committed, has_moved=has_moved)
 
 
-__all__ = ["later", "publish"]
+async def _failed(journal: Journal, world: World, key: str, what: str, row: OwedRow, done: Done) -> None:
+    text = f"{what} the work of task {row.task_id} failed, and is tried again by the next run: {done.last_line}"
+    await warn(journal, world, key, text, task_id=row.task_id, exit_code=done.exit_code)

@@ -280,6 +280,29 @@ def test_a_secret_that_cannot_be_removed_is_told_and_the_others_go(folder: Folde
     assert names(folder) == {"env"}
 
 
+def test_a_closed_folder_touches_nothing(folder: Folder) -> None:
+    """Its number may be another folder's by now, in which no lock must be made."""
+    assert not folder.is_held()
+    number = folder.fd
+    folder.close()
+    folder.close()
+    assert folder.is_closed
+    other = os.open("/", os.O_RDONLY)
+    try:
+        assert other <= number, "a number is used again"
+        for call in (
+            folder.is_held,
+            folder.shim,
+            lambda: folder.sizes(1),
+            folder.remove_secrets,
+            lambda: folder.write_prompt(1, "p"),
+        ):
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                call()
+    finally:
+        os.close(other)
+
+
 # --- all of them ---
 
 

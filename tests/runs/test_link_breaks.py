@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cueloop_daemon.runs.shim import ShimLink, ShimMistake, Silence, Trouble, conversation
+from cueloop_daemon.runs.shim import LinkClosed, ShimLink, ShimMistake, Silence, Trouble, conversation
 from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, ShimGone, Started
 from cueloop_daemon.shim.wire import Hello, Lock, Start, encode
 from cueloop_daemon.store.not_writable import NotWritable
@@ -205,3 +205,15 @@ async def test_whoever_is_quicker_has_the_lock(world: ShimWorld) -> None:
         fake(world).odd = Quick(Lock=b"")
         assert await link.lock(1, "run one", "c", AT) == LockHeld(2_147_483_002, None, None, False)
         assert fake(world).count(Lock) == 3
+
+
+async def test_a_folder_that_is_closed_ends_the_link(world: ShimWorld) -> None:
+    async with world.link() as link:
+        await link.status()
+        world.folder.close()
+        fake(world).break_connection()
+        with pytest.raises(LinkClosed):
+            await link.limits(1, leave_within=1.0)
+        assert not link.lost.is_set()
+    fake(world).die()
+    world.folder = world.folders.make(world.run_id)

@@ -97,7 +97,7 @@ class Conversation:
                 self._begin(channel)
                 await self._converse(channel)
                 channel = await self._connect()
-            self._end(ShimGone)
+            self._end(LinkClosed if self._folder.is_closed else ShimGone)
         except Turned as exc:
             logger.warning("shim refuses us: run=%s why=%s", self._folder.run_id, exc.why)
             self._end(Fenced)
@@ -160,11 +160,11 @@ class Conversation:
                 self._send(encode("status"))
 
     async def _connect(self) -> Channel | None:
-        """A new connection; None when the shim is gone. Raises Turned."""
+        """A new connection; None when the shim is gone, or nobody wants to know. Raises Turned."""
         pause, since = FIRST_PAUSE, anyio.current_time()
         while True:
             try:
-                if not await anyio.to_thread.run_sync(self._folder.is_held):
+                if self._folder.is_closed or not await anyio.to_thread.run_sync(self._folder.is_held):
                     return None
                 return await find_channel(self._folder, self._generation)
             except (NoShim, OSError) as exc:

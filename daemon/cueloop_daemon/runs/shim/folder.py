@@ -43,25 +43,36 @@ class ShimPlace(BaseModel):
 
 
 class Folder:
-    """`runs/<id>/`. `path` is the folder's absolute path for other processes and for people; `fd` is closed by `close`."""
+    """`runs/<id>/`. `path` is the folder's absolute path for other processes and for people; `fd` is the folder's own from now on."""
 
     def __init__(self, run_id: str, path: str, fd: int, uid: int, *, segment: int = SEGMENT) -> None:
         self.run_id = run_id
         self.path = path
-        self.fd = fd
+        self._fd: int | None = fd
         self.uid = uid
         self._segment = segment
         self._lock: int | None = None
         self._locking = threading.Lock()  # one description of the file: one thread's unlocking would be another's
 
     def close(self) -> None:
-        """Give the descriptors back. A lock that is held meanwhile is let go."""
-        for fd in (self.fd, self._lock):
-            if fd is not None:
-                os.close(fd)
-        self._lock = None
+        """Give the descriptors back, once; every other call raises OSError from now on, and touches no other file."""
+        with self._locking:
+            fds, self._fd, self._lock = (self._fd, self._lock), None, None
+            for fd in fds:
+                if fd is not None:
+                    os.close(fd)
 
-    # --- what the shim is given ---
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._fd is None
+
+    @property
+    def fd(self) -> int:
+        """The folder's descriptor. Raises OSError when it is closed: its number may be another file's by now."""
+        if self._fd is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._fd
 
     def write_run(self, spec: RunSpec) -> None:
         """`run.json`, unless it is there: a shim may have read it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,20 @@ def sockets() -> Iterator[Path]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, sockets: Path) -> Iterator[World]:
-    world = World(tmp_path, sockets)
-    yield world
-    world.close()
+def make_world(tmp_path: Path, sockets: Path) -> Iterator[Callable[..., World]]:
+    """Makes the test's one world, with other words in its `run.json`."""
+    made: list[World] = []
+
+    def make(**spec: object) -> World:
+        made.append(World(tmp_path, sockets, **spec))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World]) -> World:
+    """A world as it usually is."""
+    return make_world()

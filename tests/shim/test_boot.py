@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -161,13 +162,10 @@ def test_a_socket_folder_that_is_open_to_others(world: World, sockets: Path) -> 
     assert world.spawn()[1] == {"error": {"errno": 13, "where": "socket"}}
 
 
-def test_the_socket_s_folder_is_made(tmp_path: Path, sockets: Path) -> None:
-    world = World(tmp_path, sockets, socket=str(sockets / "new" / "run.sock"))
-    try:
-        assert "ready" in world.spawn()[1]
-        assert stat.S_IMODE((sockets / "new").stat().st_mode) == 0o700
-    finally:
-        world.close()
+def test_the_socket_s_folder_is_made(make_world: Callable[..., World], sockets: Path) -> None:
+    world = make_world(socket=str(sockets / "new" / "run.sock"))
+    assert "ready" in world.spawn()[1]
+    assert stat.S_IMODE((sockets / "new").stat().st_mode) == 0o700
 
 
 def test_the_socket_is_made_again(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -265,28 +266,25 @@ def test_e07_one_line_of_many_megabytes(world: World, size: int) -> None:
     assert data.strip(b"x") == b"\nlast\n"
 
 
-def test_1_gb_of_output_takes_bounded_disk_and_memory(tmp_path: Path, sockets: Path) -> None:
+def test_1_gb_of_output_takes_bounded_disk_and_memory(make_world: Callable[..., World]) -> None:
     """The beginning and the end are kept, the middle is counted."""
-    world = World(tmp_path, sockets, budget=64 * MIB)
-    try:
-        talk = world.start()
-        world.order(1, "/bin/sh", "-c", "echo first; head -c 1000000000 /dev/zero; echo; echo last")
-        talk.ask("start", n=1, token="t")
-        told = talk.pushed("exited")
-        kept = sum(path.stat().st_size for path in world.folder.glob("1.out.*"))
-        assert kept <= 64 * MIB
-        assert told["out"] == 1_000_000_012
-        assert told["dropped"] == 1_000_000_012 - kept
-        segments = sorted(int(path.suffix[1:]) for path in world.folder.glob("1.out.*"))
-        assert segments[:4] == [0, 1, 2, 3]
-        assert segments[-1] == 1_000_000_012 // (8 * MIB)
-        assert (world.folder / "1.out.0").read_bytes()[:6] == b"first\n"
-        assert (world.folder / f"1.out.{segments[-1]}").read_bytes()[-6:] == b"\nlast\n"
-        status = Path(f"/proc/{world.shim.pid}/status").read_text()
-        peak = int(status.split("VmHWM:")[1].split()[0])
-        assert peak < 16 * 1024, "KiB: nothing of it stays in memory"
-    finally:
-        world.close()
+    world = make_world(budget=64 * MIB)
+    talk = world.start()
+    world.order(1, "/bin/sh", "-c", "echo first; head -c 1000000000 /dev/zero; echo; echo last")
+    talk.ask("start", n=1, token="t")
+    told = talk.pushed("exited")
+    kept = sum(path.stat().st_size for path in world.folder.glob("1.out.*"))
+    assert kept <= 64 * MIB
+    assert told["out"] == 1_000_000_012
+    assert told["dropped"] == 1_000_000_012 - kept
+    segments = sorted(int(path.suffix[1:]) for path in world.folder.glob("1.out.*"))
+    assert segments[:4] == [0, 1, 2, 3]
+    assert segments[-1] == 1_000_000_012 // (8 * MIB)
+    assert (world.folder / "1.out.0").read_bytes()[:6] == b"first\n"
+    assert (world.folder / f"1.out.{segments[-1]}").read_bytes()[-6:] == b"\nlast\n"
+    status = Path(f"/proc/{world.shim.pid}/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0])
+    assert peak < 16 * 1024, "KiB: nothing of it stays in memory"
 
 
 def test_e14_the_environment_is_the_one_given(world: World) -> None:

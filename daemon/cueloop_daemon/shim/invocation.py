@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cueloop_daemon.shim.output import Stream
     from cueloop_daemon.shim.spec import OrderSpec
 
-READ_SIZE = 64 * 1024
-READS_PER_TURN = 16
+READ_SIZE = 32 * 1024
+READS_PER_TURN = 32
 DRAIN = 1.0
 """Seconds that a dead leader's kin may go on by themselves, and that a pipe may stay open after the last of them."""
 LEFTOVER_GRACE = 2.0

@@ -73,7 +73,7 @@ class Locking:
         taken: queuelock.Made | queuelock.Held | None = None
         ours = os.umask(self._place.umask)  # other users' tools read the lock as they read one that anybody made
         try:
-            taken = queuelock.take(root, f".lock-{self._place.spec.run_id[:8]}", owner, self._note(wish.n))
+            taken = queuelock.take(root, queuelock.aside_name(self._place.spec.run_id, os.getpid()), owner, self._note(wish.n))
             return taken
         finally:
             os.umask(ours)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 
 from cueloop_daemon.shim.staging import FOLDER, OWNER, UNSUPPORTED, remove, rename_new, stage, write_owner
 from cueloop_daemon.shim.wire import Clear
@@ -26,6 +27,7 @@ NAMES_LIMIT = 100
 ATTEMPTS = 10
 """How often a lock that vanishes between our rename and our look is tried for again."""
 _SIDE = "owner_task_"
+_ASIDE = ".lock-"
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -70,6 +72,11 @@ def owner_file(pid: int, started_at: str, command: str, label: str) -> bytes:
     return "".join(f"{key}: {' '.join(text.split())}\n" for key, text in lines.items()).encode("utf-8", "replace")
 
 
+def aside_name(run_id: str, pid: int) -> str:
+    """The name in `.cueloop` under which this process of this run makes the lock; by its pid later ones know it for a dead one's."""
+    return f"{_ASIDE}{run_id[-8:]}-{pid}"
+
+
 def look(root: int) -> Held | None:
     """Who has the lock; None if nobody. Raises OSError."""
     try:
@@ -92,10 +99,11 @@ def look(root: int) -> Held | None:
 def take(root: int, aside: str, owner: bytes, making: Callable[[Made], None]) -> Made | Held:
     """Take the lock, or say who has it. `making` is called with what it will be just before it gets its name.
 
-    `aside` is a name in `.cueloop` that is only ours. Raises OSError, and then the lock is not taken.
+    `aside` is a name that `aside_name` gave. Raises OSError, and then the lock is not taken.
     """
     home = os.open(HOME, FOLDER & ~os.O_NOFOLLOW, dir_fd=root)
     try:
+        _sweep_aside(home)
         for _ in range(ATTEMPTS):
             try:
                 return _take_whole(home, aside, owner, making)
@@ -175,17 +183,25 @@ def _take_out(root: int, device: int, inode: int, owner: bytes | None) -> tuple[
 def _sweep(folder: int) -> None:
     """Remove the side files of processes that are no more."""
     for name in os.listdir(folder):
-        pid = name.removeprefix(_SIDE).partition("_")[0]
-        if name.startswith(_SIDE) and pid.isascii() and pid.isdigit() and _is_dead(int(pid)):
+        if name.startswith(_SIDE) and _is_dead(name.removeprefix(_SIDE).partition("_")[0]):
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder)
 
 
-def _is_dead(pid: int) -> bool:
-    if not is_pid(pid):
+def _sweep_aside(home: int) -> None:
+    """Remove locks that dead shims were about to make."""
+    for name in os.listdir(home):
+        if name.startswith(_ASIDE) and _is_dead(name.rpartition("-")[2]):
+            with contextlib.suppress(OSError):
+                remove(home, name)
+
+
+def _is_dead(pid: str) -> bool:
+    """Whether the digits are a pid that nobody has."""
+    if not (pid.isascii() and pid.isdigit() and len(pid) < 11 and is_pid(int(pid))):
         return False
     try:
-        os.kill(pid, 0)
+        os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
     except OSError:
@@ -199,7 +215,7 @@ def _owner(folder: int) -> bytes | None:
     except OSError:
         return None
     try:
-        return os.read(fd, OWNER_LIMIT)
+        return os.read(fd, OWNER_LIMIT) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     except OSError:
         return None
     finally:

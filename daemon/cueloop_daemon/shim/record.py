@@ -28,6 +28,8 @@ class Record:
         self._fd = _create(folder, RECORD_FILE)
         self._size = 0
         self._unwritten: list[bytes] = []
+        self._begun = 0
+        """Bytes of the first unwritten record that are there already."""
 
     @property
     def is_long(self) -> bool:
@@ -40,22 +42,25 @@ class Record:
         return self.flush()
 
     def withdraw(self) -> None:
-        """Drop what could not be written."""
-        self._unwritten.clear()
+        """Drop the record that was added last and could not be written. What is there of it is blanked."""
+        self._unwritten.pop()
+        if not self._unwritten and self._begun:
+            self._size -= self._begun
+            os.pwrite(self._fd, bytes(self._begun), self._size)  # over bytes that are there: needs no space
+            self._begun = 0
 
     def flush(self) -> OSError | None:
         """Write what is left; the error if that fails again."""
         while self._unwritten:
             try:
-                data = self._unwritten[0]
-                taken = os.pwrite(self._fd, data, self._size)
+                taken = os.pwrite(self._fd, self._unwritten[0][self._begun :], self._size)
             except OSError as exc:
                 return exc
             self._size += taken
-            if taken < len(data):
-                self._unwritten[0] = data[taken:]
-            else:
+            self._begun += taken
+            if self._begun == len(self._unwritten[0]):
                 self._unwritten.pop(0)
+                self._begun = 0
         return None
 
     def rewrite(self, records: list[bytes]) -> None:
@@ -74,6 +79,7 @@ class Record:
             os.close(self._fd)
             self._fd, self._size = fd, len(data)
             self._unwritten.clear()
+            self._begun = 0
 
 
 def _create(folder: int, name: str) -> int:

@@ -141,7 +141,7 @@ CALLS: Mapping[str, Example] = {
             "snapshots": 1,
             "memory_bytes": 41943040,
             "watcher": {"backend": "inotify", "degraded": False},
-            "events": {"epoch": EPOCH, "last_seq": 41, "bytes": 65536, "degraded": False},
+            "events": {"epoch": EPOCH, "first_seq": 1, "last_seq": 41, "bytes": 65536, "degraded": False},
             "paths": {
                 "repo_root": "/home/ann/shop",
                 "folder": "/home/ann/shop/.cueloop/cache/cueloopd",

@@ -163,9 +163,13 @@ class WatcherStatus(Wire):
 
 
 class EventLogStatus(Wire):
-    """The event log. `degraded`: events are not kept, for `reason`."""
+    """The event log. `degraded`: events are not kept, for `reason`.
+
+    `first_seq` is the first event that can still be told; one more than `last_seq` where there is none.
+    """
 
     epoch: str
+    first_seq: Count
     last_seq: Count
     bytes: Count
     degraded: bool

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import anyio
@@ -475,3 +477,23 @@ async def test_status_counts(world: World) -> None:
 
 def test_the_hub_is_made_outside_of_a_loop(world: World) -> None:
     assert isinstance(world.hub(), Hub)
+
+
+async def test_the_first_event_that_can_be_told_is_where_a_stream_of_all_begins(world: World) -> None:
+    async with running(world.hub()) as hub:
+        assert hub.status.first_seq == 1
+        for number in range(3):
+            hub.publish(warning(str(number)))
+        await hub.flush()
+        assert hub.status.first_seq == 1
+    another_boot = replace(world, boot_id="another")
+    with closing(sqlite3.connect(world.path)) as db, db:
+        db.execute("UPDATE meta SET value = 0 WHERE key = 'clean'")
+    async with running(another_boot.hub()) as hub:
+        assert hub.status.first_seq == 4  # what the epoch before told can be told to nobody
+        hub.publish(warning("4"))
+        await hub.flush()
+        sink = FakeSink()
+        await listening(hub, sink, cursor=Cursor(hub.cursor.epoch, hub.status.first_seq - 1))
+        await sink.until_taken(1)
+        assert sink.numbers == [4]

@@ -54,6 +54,7 @@ class HubStatus:
     """
 
     epoch: str
+    first_seq: int
     last_seq: int
     bytes: int
     subscribers: int
@@ -110,6 +111,7 @@ class Hub:
         subscribers, lagging = self._fanout.counts() if self._fanout is not None else (0, 0)
         return HubStatus(
             epoch=self._journal.epoch,
+            first_seq=self._journal.first,
             last_seq=self._journal.end,
             bytes=health.bytes,
             subscribers=subscribers,

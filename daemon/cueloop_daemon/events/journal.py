@@ -85,6 +85,12 @@ class Journal:
         return Cursor(self.epoch, self.end)
 
     @property
+    def first(self) -> int:
+        """The seq of the first event that can still be told: kept, and of this epoch. Beyond `end` where there is none."""
+        oldest = self._recent.oldest if self._log is None else self._log.oldest
+        return self.end + 1 if oldest is None else max(oldest, self.base + 1)
+
+    @property
     def announced(self) -> Mapping[str, bytes]:
         """What was announced last, by audience, as far as it is committed."""
         return MappingProxyType(self._announced)

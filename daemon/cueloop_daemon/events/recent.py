@@ -24,6 +24,11 @@ class Recent:
         while self.bytes > self.limit and len(self._rows) > 1:
             self.bytes -= len(self._rows.popleft().params)
 
+    @property
+    def oldest(self) -> int | None:
+        """The seq of the first row that is here."""
+        return self._rows[0].seq if self._rows else None
+
     def clear(self) -> None:
         """Forget all: a new epoch begins."""
         self._rows.clear()

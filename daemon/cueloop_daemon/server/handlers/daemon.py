@@ -104,6 +104,7 @@ def status(call: Call[Services], params: NoParams) -> Reply:
             watcher=WatcherStatus(backend=watcher.backend, degraded=watcher.reason is not None, reason=watcher.reason),
             events=EventLogStatus(
                 epoch=hub.epoch,
+                first_seq=hub.first_seq,
                 last_seq=hub.last_seq,
                 bytes=hub.bytes,
                 degraded=hub.reason is not None,

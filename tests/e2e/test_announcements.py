@@ -396,19 +396,23 @@ class TestWarnings:
     """A document that cannot be used is told once, by name; and so is the end of that, by what can be said again."""
 
     @pytest.mark.parametrize("name", ["queue", "config"])
-    def test_a_broken_document_is_named_once_and_its_repair_says_nothing_new(self, world: World, heard: Wire, name: str) -> None:
+    def test_a_broken_document_is_named_once_each_time_and_its_repair_brings_the_document(
+        self, world: World, heard: Wire, name: str
+    ) -> None:
         world.repository.configure(session_timeout_hours=30)
         document(heard, heard.call("config.resolve", caller=world.caller)["document"]["resume_preview"])
         path: Path = getattr(world.repository, name)
         good = path.read_bytes()
-        world.repository.put(path, good.replace(b'"version"', b'"nonsense": 1, "version"', 1))
-        events = heard.events_until(lambda event: event["kind"] == "warning")
-        assert [event["kind"] for event in events] == (["queue_snapshot"] if name == "queue" else []) + ["warning"]
-        assert str(path) in events[-1]["message"]
-        assert "nonsense" in events[-1]["message"]
-        world.repository.put(path, good)
-        if name == "queue":
-            assert heard.event()["kind"] == "queue_snapshot"
+        told_first = ["queue_snapshot"] if name == "queue" else []
+        for _ in range(2):
+            world.repository.put(path, good.replace(b'"version"', b'"nonsense": 1, "version"', 1))
+            events = heard.events_until(lambda event: event["kind"] == "warning")
+            assert [event["kind"] for event in events] == [*told_first, "warning"]
+            assert str(path) in events[-1]["message"]
+            assert "nonsense" in events[-1]["message"]
+            world.repository.put(path, good)
+            events = heard.events_until(lambda event: event["kind"] == "config_resolved")
+            assert [event["kind"] for event in events] == [*told_first, "config_resolved"]
         fence(world.repository, heard)
 
     def test_a_subscription_begins_with_the_error_where_there_is_no_document(self, world: World, wire: Wire) -> None:
@@ -442,3 +446,31 @@ def test_a_tree_that_becomes_dirty_is_announced_when_git_is_asked(world: World, 
     (world.repository.path / "new").touch()
     assert wire.call("config.resolve", caller=world.caller, exact=True)["document"]["safety"]["dirty_repo"] is True
     assert document(wire)["safety"]["dirty_repo"] is True
+
+
+def test_a_holder_of_the_queue_lock_that_is_killed_lets_the_decision_be_told(world: World, wire: Wire) -> None:
+    """No file changes then."""
+    with subprocess.Popen(["sleep", "600"]) as holder:
+        world.repository.take_lock("run loop", holder.pid)
+        world.repository.put(world.repository.session, session())
+        snapshot = wire.subscribe(caller=world.caller)["snapshot"]
+        assert snapshot["queue_lock"]["live"]
+        assert "resume_preview" not in snapshot["document"]
+        holder.kill()
+    decision(wire, "session_valid")
+
+
+def test_any_number_of_callers_may_listen_and_none_is_looked_for_without_end(world: World, daemon: Daemon, wire: Wire) -> None:
+    """More than the eight that a snapshot is kept for: each snapshot made anew would be the hint to look again."""
+    callers = [{"home": f"/home/{number}"} for number in range(12)]
+    for caller in callers:
+        wire.subscribe(caller=caller)
+    revisions: list[int] = []
+    for number in range(3):
+        rows = task(1, "doing"), task(2, "todo"), task(9, "todo", title=f"Change {number}")
+        world.repository.put(world.repository.queue, queue(*rows))
+        notes = [wire.note()["params"] for _ in callers]
+        assert {note["event"]["kind"] for note in notes} == {"queue_snapshot"}
+        revisions.append(max(note["revision"] for note in notes))
+    assert revisions[-1] - revisions[0] <= 4 * len(callers)
+    assert wire.call("daemon.status")["snapshots"] == len(callers) + 1

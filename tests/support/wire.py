@@ -7,6 +7,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -54,6 +55,14 @@ class Wire:
         """Send these bytes as they are."""
         self.sock.settimeout(SECONDS)
         self.sock.sendall(data)
+
+    def fill(self) -> None:
+        """Ask for much and read nothing, until the daemon cannot send what it has for us."""
+        request = b'{"jsonrpc":"2.0","id":1,"method":"rpc.discover"}\n' * 100
+        self.sock.settimeout(0.1)
+        with suppress(TimeoutError):
+            while True:
+                self.sock.send(request)
 
     def line(self, seconds: float = SECONDS) -> dict[str, Any] | list[Any]:
         """The next line that comes. Raises TimeoutError, Ended."""

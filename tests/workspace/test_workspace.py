@@ -8,6 +8,9 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
+import anyio.to_process
 import pytest
 from cueloop_daemon.core.model import QueueFile, QueueMissing, SessionCorrupt, SessionLoaded, SessionMissing, Unusable
 from cueloop_daemon.store.git import Git
@@ -231,3 +234,68 @@ async def test_a_queue_that_cannot_be_used_is_a_value(workspace: Workspace, repo
     await workspace.refresh(view)
     assert isinstance(view.snapshot.queue, Unusable)
     assert str(repository.queue) in view.snapshot.queue.message
+
+
+async def test_the_view_of_whoever_listens_stays(workspace: Workspace, home: Caller) -> None:
+    callers = [Caller(f"/home/{number}", None) for number in range(MAX_VIEWS + 3)]
+    workspace.listened = frozenset(callers)
+    views = [workspace.view(caller) for caller in callers]
+    assert [workspace.view(caller) for caller in callers] == views
+    workspace.listened = frozenset()
+    workspace.view(Caller("/home/other", None))
+    assert len(workspace.views()) == MAX_VIEWS
+    assert workspace.view(callers[0]) is not views[0]
+
+
+async def test_a_view_that_went_while_it_was_read_is_there_when_it_was(workspace: Workspace, home: Caller) -> None:
+    """Whoever asked goes on with the caller's view, straight after."""
+    caller = Caller("/home/slow", None)
+    view = workspace.view(caller)
+    async with anyio.create_task_group() as tasks, view.lock:
+        tasks.start_soon(workspace.refresh, view)
+        await anyio.lowlevel.checkpoint()
+        for number in range(MAX_VIEWS):
+            workspace.view(Caller(f"/home/{number}", None))
+        assert workspace.view(caller) is not view
+    assert workspace.view(caller) is view
+    assert view.snapshot.revision
+    assert len(workspace.views()) == MAX_VIEWS
+
+
+async def test_a_damaged_session_from_the_future_is_not_taken_for_half_written(
+    workspace: Workspace, repository: Repository, clock: FakeClock
+) -> None:
+    repository.session.write_bytes(b"{")
+    moment = clock.now().timestamp() + 3600
+    os.utime(repository.session, (moment, moment))
+    view = workspace.view(None)
+    await workspace.refresh(view)
+    assert isinstance(view.snapshot.session, SessionCorrupt)
+    assert not view.snapshot.settling
+
+
+async def test_a_damaged_session_settles_although_the_clock_is_set_back(
+    workspace: Workspace, repository: Repository, clock: FakeClock
+) -> None:
+    repository.session.write_bytes(b"{")
+    moment = clock.now().timestamp()
+    os.utime(repository.session, (moment, moment))
+    view = workspace.view(None)
+    await workspace.refresh(view)
+    assert view.snapshot.settling
+    clock.set(clock.now() - timedelta(hours=1))
+    await workspace.refresh(view)
+    assert not view.snapshot.settling
+
+
+async def test_a_worker_process_that_is_killed_costs_no_answer(
+    workspace: Workspace, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*_: object, **__: object) -> None:
+        raise anyio.BrokenWorkerProcess
+
+    monkeypatch.setattr(anyio.to_process, "run_sync", killed)
+    repository.put(repository.queue, queue(*[task(number, "todo", notes=["x" * 200]) for number in range(1, 1500)]))
+    view = workspace.view(None)
+    await workspace.refresh(view)
+    assert isinstance(view.snapshot.queue, QueueFile)

@@ -28,7 +28,7 @@ from cueloop_daemon.core.announce import (
 )
 from cueloop_daemon.core.horizon import horizon
 from cueloop_daemon.core.model import QueueMissing, SessionMissing, Snapshot
-from cueloop_daemon.core.resolve import resolve_document
+from cueloop_daemon.core.resolve import document_paths, resolve_document
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.events.hub import Hub, HubClosed
 from cueloop_daemon.events.model import Announced, NewEvent
@@ -48,7 +48,7 @@ from cueloop_protocol.documents.envelope import (
     Warned,
     event_bytes,
 )
-from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument, resolve_json
+from cueloop_protocol.documents.resolve import ResolveDocument, resolve_json
 from cueloop_protocol.roots import Caller
 
 logger = logging.getLogger(__name__)
@@ -249,7 +249,7 @@ class Announcer:
         for one in found:
             match one:
                 case QueueChanged():
-                    events.append(QueueSnapshot(timestamp=stamp, payload=PathsPayload(paths=_paths(snapshot))))
+                    events.append(QueueSnapshot(timestamp=stamp, payload=PathsPayload(paths=document_paths(snapshot.paths))))
                 case DecisionChanged(decision):
                     events.append(
                         ResumeDecision(timestamp=stamp, task_id=decision.task_id, message=decision.message, payload=decision)
@@ -314,17 +314,6 @@ class Announcer:
 def _new_event(event: Event, audience: str | None, revision: int) -> NewEvent:
     params = b'{"revision":%d,"origin":"watch","event":%b}' % (revision, event_bytes(event))
     return NewEvent("event", event.kind, None, audience, params)
-
-
-def _paths(snapshot: Snapshot) -> DocumentPaths:
-    paths = snapshot.paths
-    return DocumentPaths(
-        repo_root=paths.repo_root,
-        queue_path=paths.queue_path,
-        done_path=paths.done_path,
-        project_config_path=paths.project_config_path,
-        global_config_path=paths.global_config_path,
-    )
 
 
 def _digest(document: ResolveDocument) -> str:

@@ -8,7 +8,7 @@ from cueloop_protocol.documents.config import Agent, ApprovalMode, Config
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument, Safety
 
-from cueloop_daemon.core.model import Snapshot, Unusable
+from cueloop_daemon.core.model import Paths, Snapshot, Unusable
 
 
 class UnusableConfig(Exception):
@@ -28,12 +28,17 @@ def resolve_document(snapshot: Snapshot, preview: Decision | None) -> ResolveDoc
         raise UnusableConfig(snapshot.config)
     return ResolveDocument(
         version=5,
-        paths=DocumentPaths(**asdict(snapshot.paths)),
+        paths=document_paths(snapshot.paths),
         safety=safety(snapshot.config, trusted=snapshot.trusted, dirty=snapshot.dirty),
         config=snapshot.config,
         execution_controls=snapshot.controls,
         resume_preview=preview,
     )
+
+
+def document_paths(paths: Paths) -> DocumentPaths:
+    """The paths as documents and answers print them."""
+    return DocumentPaths(**asdict(paths))
 
 
 def safety(config: Config, *, trusted: bool, dirty: bool) -> Safety:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from pydantic_core import to_json
 
 from cueloop_daemon import answers
+from cueloop_daemon.core.resolve import document_paths
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.memory import resident_bytes
 from cueloop_daemon.server.requests import Call, ClientInfo, Reply, When
 from cueloop_daemon.services import Services
 from cueloop_protocol import codes
-from cueloop_protocol.documents.resolve import DocumentPaths
 from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
 from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
 from cueloop_protocol.roots import shown
@@ -46,21 +46,14 @@ def hello(call: Call[Services], params: HelloParams) -> Reply:
         raise _mismatch(params)
     call.peer.client = ClientInfo(params.client.name, params.client.version)
     facts = services.workspace.view(None).snapshot
-    paths = facts.paths
     return Reply(
         HelloResult(
             protocol=version,
             daemon_version=services.identity.version,
             instance=services.identity.instance,
             pid=services.identity.pid,
-            repo_root=paths.repo_root,
-            paths=DocumentPaths(
-                repo_root=paths.repo_root,
-                queue_path=paths.queue_path,
-                done_path=paths.done_path,
-                project_config_path=paths.project_config_path,
-                global_config_path=paths.global_config_path,
-            ),
+            repo_root=facts.paths.repo_root,
+            paths=document_paths(facts.paths),
             documents=DOCUMENTS,
             capabilities=CAPABILITIES,
             active_run=answers.active_run_state(facts.active_run),

@@ -229,7 +229,8 @@ def test_c06_a_folder_that_blinks_is_no_loss(world: World) -> None:
         world.root.rename(world.root.parent / "away")
         time.sleep(gap)
         (world.root.parent / "away").rename(world.root)
-        time.sleep(1.2)  # past a look of the shim's: what is wanted is that nothing happens
+        os.unlink(world.socket)
+        wait_for(lambda: os.path.exists(world.socket))  # it has looked around meanwhile
     _, state = talk.ask("status")
     assert state["orders"] == {"1": "started"}
 

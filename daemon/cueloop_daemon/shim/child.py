@@ -74,7 +74,7 @@ def fork_gated(command: Command, lock: int) -> Gated:
     theirs: list[int] = []
     try:
         for is_reading in (True, True, False, True):  # out, err, gate, fate, from our side
-            reading, writing = os.pipe2(os.O_CLOEXEC)
+            reading, writing = os.pipe()
             ours.append(reading if is_reading else writing)
             theirs.append(writing if is_reading else reading)
         masked = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())

@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 
-from cueloop_daemon.shim.kin import Kin, end_kin, living, reap_orphans
+from cueloop_daemon.shim.kin import Kin, end_kin, has_died, living, reap_orphans
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
@@ -26,13 +26,6 @@ LEFTOVER_GRACE = 2.0
 """Seconds between TERM and KILL for what a leader left behind: git, for one, removes its lock files on TERM."""
 LEAST_PATIENCE = 2.0
 """Seconds after KILL before what is still there (it waits for a disk) is reported instead of waited for."""
-
-
-class Died(Frozen):
-    """How the leader ended: one of both is set."""
-
-    code: int | None
-    signal: int | None
 
 
 class Ended(Frozen):
@@ -69,14 +62,15 @@ class Invocation:
         self._heard_at = self._began_at = now
         self._cause = "self"
         self._ending: _Ending | None = None
-        self._died: Died | None = None
+        self._is_dead = False
+        """Whether the leader has ended; it is a zombie then, until all is over."""
         self._quiet_at: float | None = None
         """Since when the leader is dead and nothing has changed for the worse: the beginning of a DRAIN."""
 
     @property
     def is_pressing(self) -> bool:
         """Whether something is to happen sooner than the next tick."""
-        return self._died is not None or self._ending is not None
+        return self._is_dead or self._ending is not None
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -115,7 +109,7 @@ class Invocation:
 
     def end(self, cause: str, grace: float, now: float) -> None:
         """INT, TERM halfway, KILL after `grace`: for the leader and all that descend from it. Again: what comes first counts."""
-        if self._died is None and self._cause == "self":
+        if not self._is_dead and self._cause == "self":
             self._cause = cause
         steps = [(now, signal.SIGINT), (now + grace / 2, signal.SIGTERM), (now + grace, signal.SIGKILL)]
         self._escalate([(at, int(number)) for at, number in steps], max(grace, LEAST_PATIENCE))
@@ -128,10 +122,10 @@ class Invocation:
         if not self.is_pressing:
             return
         kin = living(self.pid)
-        if self._died is not None and not self._is_open(kin, now):
+        if self._is_dead and not self._is_open(kin, now):
             self._finish(kin)
             return
-        if self._died is not None and self._ending is None and kin and now >= (self._quiet_at or now) + DRAIN:
+        if self._is_dead and self._ending is None and kin and now >= (self._quiet_at or now) + DRAIN:
             steps = [(now, int(signal.SIGTERM)), (now + min(self.grace, LEFTOVER_GRACE), int(signal.SIGKILL))]
             self._escalate(steps, LEAST_PATIENCE)
         self._signal(kin, now)
@@ -152,17 +146,13 @@ class Invocation:
         return bool(self.pipes) and now < (self._quiet_at or now) + DRAIN
 
     def _look_at_leader(self, now: float) -> None:
-        if self._died is not None:
+        if self._is_dead:
             return
-        with contextlib.suppress(ChildProcessError):
-            told = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            if told is not None:
-                is_exit = told.si_code == os.CLD_EXITED
-                self._died = Died(told.si_status, None) if is_exit else Died(None, told.si_status)
-                self._quiet_at = now
+        if has_died(self.pid):
+            self._is_dead, self._quiet_at = True, now
 
     def _watch_limits(self, now: float) -> None:
-        if self._died is not None or self._ending is not None:
+        if self._is_dead or self._ending is not None:
             return
         wall, idle, leave = self._order.wall, self._idle, self._leave_at
         if leave is not None and now >= leave:
@@ -193,9 +183,13 @@ class Invocation:
         self._ending.steps = [step for step in self._ending.steps if step[1] not in due or step == last]
 
     def _finish(self, kin: tuple[Kin, ...]) -> None:
-        if self._died is not None:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self.pid, 0)
-        died = self._died or Died(None, None)
-        left = tuple(f"{one.pid} {one.name}" for one in kin)
-        self.ended = Ended(died.code, died.signal, self._cause, left)
+        code, number = self._reap() if self._is_dead else (None, None)
+        self.ended = Ended(code, number, self._cause, tuple(f"{one.pid} {one.name}" for one in kin))
+
+    def _reap(self) -> tuple[int | None, int | None]:
+        """The dead leader's exit code or signal; its number is anybody's from now on."""
+        try:
+            told = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        except ChildProcessError:
+            return None, None
+        return (told, None) if told >= 0 else (None, -told)

@@ -60,6 +60,15 @@ def reap_orphans(keep: int | None) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
+def has_died(pid: int) -> bool:
+    """Whether a child of ours has ended; it is not reaped."""
+    if hasattr(os, "waitid"):
+        with contextlib.suppress(ChildProcessError):
+            return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        return True
+    return process_start_time(pid) is None  # macOS before Python 3.13
+
+
 def end_kin(kin: tuple[Kin, ...], group: int, number: int) -> None:
     """Signal the group once, and each of `kin` that has left it. The group's leader must not have been reaped: it pins the number.
 

@@ -25,6 +25,8 @@ GROWN = 0.1
 """Seconds between two words on how the output has grown."""
 GONE = 3.0
 """Seconds that root or folder must be missing: a checkout makes them blink."""
+GREETING = 10.0
+"""Seconds in which whoever started the shim should say hello."""
 FAREWELL = 10.0
 """Seconds after a cancel by signal in which a daemon may still ask."""
 
@@ -74,7 +76,9 @@ class Shim:
         return answer
 
     def _listen_to_signals(self) -> None:
-        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda got, _frame: self._signals.add(got))
@@ -116,10 +120,16 @@ class Shim:
         if self._orders.child is None:
             kin.reap_orphans(None)
             kin.end_kin(kin.living(-1), -1, signal.SIGKILL)  # who slipped through while its child was ended
-        if self.door.link is None and self._orders.is_unheard and not self._orders.is_cancelled:
+        if self._is_daemon_wanted(now):
             self._waker.advance(now)
         else:
             self._waker.rest()
+
+    def _is_daemon_wanted(self, now: float) -> bool:
+        """Whether a run is not over, nothing of it is under way here, and nobody is there to carry it on."""
+        was_greeted = self.door.generation >= 0 or now >= GREETING
+        is_idle = self._orders.child is None and not self._orders.is_cancelled
+        return was_greeted and is_idle and self.door.link is None and self._gone_since is None
 
     def _tell_growth(self, now: float) -> None:
         child = self._orders.child

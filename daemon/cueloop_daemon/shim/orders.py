@@ -67,11 +67,6 @@ class Orders:
         self._up = up
         self._troubles: set[tuple[str, int]] = set()
 
-    @property
-    def is_unheard(self) -> bool:
-        """Whether a child has ended, and nobody has said yet that this is on record."""
-        return any(entry.word == "exited" for entry in self._entries.values())
-
     def obey(self, wish: Wish) -> bytes | None:
         """The answer; None if it comes later, by `reply`."""
         match wish:

@@ -18,7 +18,7 @@ the others at once and in order. Messages without `to` are pushed: `grown`, `exi
     anything else                                       -> unknown {word}
 
 STATE: protocol, orders {"n": word of its last answer, or starting}, child {n, pid, start, out, err} or null, lock {dev, ino} or null,
-cancelled. EXIT: pid, start, code or signal or neither, cause, out, err, dropped, left. Bytes of an owner file are text in
+cancelled. EXIT: pid, start, code and signal (one of them null, or both), cause, out, err, dropped, left. Bytes of an owner file are text in
 UTF-8 with lone surrogates for what is none (`surrogateescape`). `n` rises; `fenced` is also pushed, as `refused`, before the end
 of a connection that a later generation has taken the place of.
 """

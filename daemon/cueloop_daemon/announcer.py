@@ -30,7 +30,7 @@ from cueloop_daemon.core.horizon import horizon
 from cueloop_daemon.core.model import QueueMissing, SessionMissing, Snapshot
 from cueloop_daemon.core.resolve import document_paths, resolve_document
 from cueloop_daemon.core.stamps import format_stamp
-from cueloop_daemon.events.hub import Hub, HubClosed
+from cueloop_daemon.events.hub import Hub, HubClosed, Overloaded
 from cueloop_daemon.events.model import Announced, NewEvent
 from cueloop_daemon.runs.own_writes import OwnWrites
 from cueloop_daemon.watch.alarm import Alarm
@@ -306,6 +306,9 @@ class Announcer:
             self._hub.publish_all(events, remembered)
         except HubClosed:
             logger.debug("event after the end of the log dropped")
+        except Overloaded:
+            # The subscribers' next snapshot has what this would have said.
+            logger.error("event_dropped reason=%s", "more events wait than memory is given for")
 
     def _stamp(self) -> str:
         return format_stamp(self._clock.now())

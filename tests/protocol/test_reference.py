@@ -60,7 +60,6 @@ def test_every_example_on_the_page_is_json(page: str) -> None:
 
 def test_planned_methods_say_so(page: str) -> None:
     planned = [name for name, spec in METHODS.items() if spec.is_planned]
-    assert planned
     assert page.count("**Not in this version yet.**") == len(planned)
 
 

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
+from pydantic import BaseModel
+
 from cueloop_daemon.core.model import ActiveRun
 from cueloop_daemon.events import Hub, Journal
+from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.server.handlers import TABLE
 from cueloop_daemon.server.requests import Call, Peer, When
 from cueloop_daemon.services import Identity, Services, WatcherHealth
@@ -30,7 +33,6 @@ from cueloop_protocol.roots import Caller, Root
 from events.hubs import FakeSink, running
 from events.hubs import World as LogWorld
 from fake_clock import FakeClock
-from pydantic import BaseModel
 from support.repository import Repository, session
 
 
@@ -46,6 +48,13 @@ class FakeLife:
 
     def leave(self, reason: str) -> None:
         self.reasons.append(reason)
+
+
+class FakeEngine:
+    """No run is active, and none was."""
+
+    questions = ()
+    active_id: str | None = None
 
 
 class Desk:
@@ -124,6 +133,7 @@ async def desk(repository: Repository, tmp_path: Path) -> AsyncIterator[Desk]:
                 workspace=workspace,
                 hub=hub,
                 sessions=sessions,
+                engine=cast(Engine, FakeEngine()),
                 life=FakeLife(),
                 watcher=lambda: WatcherHealth("polling", "why"),
                 connections=lambda: 3,
@@ -147,7 +157,8 @@ PARAMS: dict[str, dict[str, object]] = {
     "client.state": {"active_window": True},
     "events.unsubscribe": {"subscription": "nothing"},
 }
-GIVEN = [name for name, spec in METHODS.items() if not spec.is_planned and name != "session.clear"]
+GIVEN = [name for name in METHODS if name != "session.clear" and not name.startswith("run.")]
+"""Runs have tests of their own, with an engine."""
 
 
 def test_every_method_has_its_handler_and_takes_its_params() -> None:
@@ -155,7 +166,8 @@ def test_every_method_has_its_handler_and_takes_its_params() -> None:
 
 
 def test_what_writes_starts_or_stops_outlives_its_connection() -> None:
-    assert {name for name, entry in TABLE.items() if entry.durable} == {"session.clear", "daemon.shutdown"}
+    acting = {"session.clear", "daemon.shutdown", "run.start", "run.answer", "run.stop", "run.cancel"}
+    assert {name for name, entry in TABLE.items() if entry.durable} == acting
 
 
 @pytest.mark.parametrize("method", GIVEN)
@@ -163,13 +175,6 @@ async def test_every_result_is_what_the_reference_says(desk: Desk, repository: R
     repository.put(repository.session, session())
     result = await desk.ask(method, **PARAMS.get(method, {}))
     METHODS[method].result.model_validate_json(json.dumps(result))
-
-
-@pytest.mark.parametrize("method", [name for name, spec in METHODS.items() if spec.is_planned])
-async def test_what_is_planned_says_so(desk: Desk, method: str) -> None:
-    params = {"run.start": {"mode": "one"}, "run.answer": {"run_id": "r", "question_id": "q", "choice": "keep"}, "run.list": {}}
-    with pytest.raises(RpcError, match="version"):
-        await desk.ask(method, **params.get(method, {"run_id": "r"}))
 
 
 async def test_hello_agrees_on_the_highest_common_version(desk: Desk) -> None:
@@ -194,10 +199,11 @@ async def test_status_tells_what_the_parts_tell(desk: Desk) -> None:
 
 
 async def test_shutdown_leaves_after_the_reply_and_not_under_a_run(desk: Desk) -> None:
-    desk.services.workspace.active_run = ActiveRun("r1", "one", "RQ-0001", "plan", "running", "2026-02-07T10:00:00Z", None)
+    engine = cast(FakeEngine, desk.services.engine)
+    engine.active_id = "r1"
     with pytest.raises(RpcError, match="r1"):
         await desk.ask("daemon.shutdown")
-    desk.services.workspace.active_run = None
+    engine.active_id = None
     entry = TABLE["daemon.shutdown"]
     call = Call(desk.services, desk.peer, datetime.now(UTC), 0.0)
     (effect,) = entry.handler(call, entry.params.model_validate({})).effects

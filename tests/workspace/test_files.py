@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.workspace.files import MISSING, TICK_NS, FileCache, Input, is_unsettled, read_regular, sign, sign_link
 
 LATER = 10**15

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.core.model import QueueFile, Unusable
 from cueloop_daemon.workspace.files import TICK_NS, Input, telling
 from cueloop_daemon.workspace.loading import Packed, QueueCache, QueuePlace, pack_file

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -12,6 +14,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_process
 import pytest
+
 from cueloop_daemon.core.model import QueueFile, QueueMissing, SessionCorrupt, SessionLoaded, SessionMissing, Unusable
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.workspace import Workspace
@@ -102,16 +105,21 @@ async def test_the_global_configuration_is_looked_at_too(workspace: Workspace, h
     assert view.snapshot.config.agent.session_timeout_hours == 7
 
 
-async def test_while_somebody_holds_the_queue_lock_nothing_is_taken_for_current(
+async def test_a_holder_of_the_queue_lock_that_dies_is_noticed_although_no_file_changes(
     workspace: Workspace, repository: Repository
 ) -> None:
-    """A holder can die without any file changing."""
-    repository.take_lock("run one", os.getppid())
-    view = workspace.view(None)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as holder:
+        repository.take_lock("run one", holder.pid)
+        view = workspace.view(None)
+        await workspace.refresh(view)
+        assert view.snapshot.lock is not None
+        assert view.snapshot.lock.live
+        assert workspace.is_current(view)
+        holder.communicate(b"\n")
+    assert not workspace.is_current(view)
     await workspace.refresh(view)
     assert view.snapshot.lock is not None
-    assert view.snapshot.lock.live
-    assert not workspace.is_current(view)
+    assert not view.snapshot.lock.live
 
 
 async def test_a_damaged_session_settles(workspace: Workspace, repository: Repository, clock: FakeClock) -> None:

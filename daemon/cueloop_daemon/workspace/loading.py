@@ -223,7 +223,7 @@ class Loader:
         done = self._queues.read(done_place, "done")
         inputs += [Input(place.io, self._queues.signature(place)) for place in (queue_place, done_place)]
         inputs += [Input(path, sign(path)) for path in lock_paths(root)]
-        lock = _lock(root)
+        lock = queue_lock(root)
         settles_at = _settles_at(session, session_input.signature, read_at)
         unsettled = (
             any(self._cache.unsettled(path) for path in config.inputs)
@@ -235,7 +235,8 @@ class Loader:
         return Loaded(config, session, queue, done, lock, digest, (session_input, *inputs), unsettled, settles_at)
 
 
-def _lock(root: Root) -> QueueLock | None:
+def queue_lock(root: Root) -> QueueLock | None:
+    """Who holds the queue lock; somebody unknown where it cannot be looked into."""
     try:
         return read_queue_lock(root, os.getpid())
     except OSError:

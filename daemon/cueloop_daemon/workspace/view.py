@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import anyio
 
 from cueloop_daemon.core.horizon import horizon
-from cueloop_daemon.core.model import ActiveRun, Snapshot
+from cueloop_daemon.core.model import ActiveRun, QueueLock, Snapshot
 from cueloop_daemon.workspace.files import Input, are_unchanged, telling
 from cueloop_daemon.workspace.loading import Loaded, is_settling
 from cueloop_protocol.roots import Caller
@@ -92,15 +92,18 @@ class View:
     def loaded(self) -> Loaded | None:
         return self._loaded
 
-    def is_current(self, wall_ns: Callable[[], int], active_run: ActiveRun | None) -> bool:
-        """Whether a look at every input (a microsecond each) shows that nothing changed since it was read."""
+    def is_current(self, wall_ns: Callable[[], int], active_run: ActiveRun | None, lock: Callable[[], QueueLock | None]) -> bool:
+        """Whether a look at every input (a microsecond each) shows that nothing changed since it was read.
+
+        `lock` reads the queue lock; it is asked only while the lock is held, since a holder can die without any file changing.
+        """
         loaded, snapshot = self._loaded, self._snapshot
         if loaded is None or snapshot is None or loaded.unsettled or snapshot.active_run is not active_run:
             return False
         if loaded.settles_at_ns is not None and not is_settling(loaded.settles_at_ns, wall_ns()):
             return False
-        if loaded.lock is not None:
-            return False  # a holder can die without any file changing
+        if loaded.lock is not None and loaded.lock != lock():
+            return False
         return are_unchanged(self._telling)
 
     def swap(self, loaded: Loaded, active_run: ActiveRun | None) -> bool:

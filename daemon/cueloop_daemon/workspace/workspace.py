@@ -12,11 +12,21 @@ import anyio.to_process
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
-from cueloop_daemon.core.model import ActiveRun
+from cueloop_daemon.core.model import ActiveRun, QueueLock
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.watch.clock import Clock
 from cueloop_daemon.workspace.files import FileCache
-from cueloop_daemon.workspace.loading import Loaded, Loader, Packed, QueueCache, QueuePlace, pack_file, queue_places, size_of
+from cueloop_daemon.workspace.loading import (
+    Loaded,
+    Loader,
+    Packed,
+    QueueCache,
+    QueuePlace,
+    pack_file,
+    queue_lock,
+    queue_places,
+    size_of,
+)
 from cueloop_daemon.workspace.view import DIRTY_SECONDS, Dirt, View
 from cueloop_protocol.roots import Caller, Root
 
@@ -91,7 +101,10 @@ class Workspace:
 
     def is_current(self, view: View, *, exact: bool = False) -> bool:
         """Whether the view's snapshot may be answered from without waiting for anything."""
-        return not exact and view.dirt is not None and view.is_current(self._wall_ns, self.active_run)
+        return not exact and view.dirt is not None and view.is_current(self._wall_ns, self.active_run, self._lock)
+
+    def _lock(self) -> QueueLock | None:
+        return queue_lock(self.root)
 
     def dirt_is_old(self, view: View) -> bool:
         return view.dirt is None or self._clock.monotonic() - view.dirt.checked_monotonic > DIRTY_SECONDS
@@ -102,7 +115,7 @@ class Workspace:
         It is its caller's view when this returns, whoever else came meanwhile.
         """
         async with view.lock:
-            if not view.is_current(self._wall_ns, self.active_run):
+            if not view.is_current(self._wall_ns, self.active_run, self._lock):
                 loaded = await self._load(view.caller)
                 if view.swap(loaded, self.active_run):
                     self.changed()

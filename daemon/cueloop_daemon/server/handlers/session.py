@@ -8,12 +8,13 @@ from typing import Any
 import anyio.to_thread
 
 from cueloop_daemon import answers
-from cueloop_daemon.core.model import SessionMissing, SessionUnreadable
+from cueloop_daemon.core.model import QueueLock, SessionMissing, SessionUnreadable
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.server.requests import Call, Reply, Result, When
 from cueloop_daemon.services import Services
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import Conflict, Missing, Removed
+from cueloop_daemon.workspace.loading import queue_lock
 from cueloop_protocol import codes
 from cueloop_protocol.params import SessionClearParams
 from cueloop_protocol.results import SessionClearResult
@@ -32,6 +33,7 @@ class ClearSession:
     async def perform(self, call: Call[Any]) -> Result:
         services: Services = call.services
         async with services.writing:
+            refuse_under_a_run(services, queue_lock(services.root))
             try:
                 found = await anyio.to_thread.run_sync(services.sessions.clear, self.etag)
             except NotWritable as exc:
@@ -61,11 +63,7 @@ class ClearSession:
 def session_clear(call: Call[Services], params: SessionClearParams) -> Reply:
     """Abandon the session; refused where its etag is another, under a run, and for what cannot be read."""
     facts = call.services.workspace.view(None).snapshot
-    if facts.active_run is not None:
-        raise codes.run_active(facts.active_run.run_id)
-    lock = facts.lock
-    if lock is not None and answers.is_run_lock(lock):
-        raise codes.lock_held(lock.label, lock.pid, lock.started_at)
+    refuse_under_a_run(call.services, facts.lock)
     match facts.session:
         case SessionMissing():
             raise codes.conflict("There is no session to clear.")
@@ -75,6 +73,14 @@ def session_clear(call: Call[Services], params: SessionClearParams) -> Reply:
             )
         case _:
             return Reply(b"{}", (ClearSession(params.etag),))
+
+
+def refuse_under_a_run(services: Services, lock: QueueLock | None) -> None:
+    """A session that somebody works in is not abandoned: neither by us nor behind another tool's back."""
+    if services.workspace.active_run is not None:
+        raise codes.run_active(services.workspace.active_run.run_id)
+    if lock is not None and answers.is_run_lock(lock):
+        raise codes.lock_held(lock.label, lock.pid, lock.started_at)
 
 
 def not_writable(exc: NotWritable) -> codes.RpcError:

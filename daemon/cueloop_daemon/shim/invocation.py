@@ -64,7 +64,7 @@ class Invocation:
         self._ending: _Ending | None = None
         self._is_dead = False
         """Whether the leader has ended; it is a zombie then, until all is over."""
-        self._quiet_at: float | None = None
+        self._quiet_at = now
         """Since when the leader is dead and nothing has changed for the worse: the beginning of a DRAIN."""
 
     @property
@@ -125,7 +125,7 @@ class Invocation:
         if self._is_dead and not self._is_open(kin, now):
             self._finish(kin)
             return
-        if self._is_dead and self._ending is None and kin and now >= (self._quiet_at or now) + DRAIN:
+        if self._is_dead and self._ending is None and kin and now >= self._quiet_at + DRAIN:
             steps = [(now, int(signal.SIGTERM)), (now + min(self.grace, LEFTOVER_GRACE), int(signal.SIGKILL))]
             self._escalate(steps, LEAST_PATIENCE)
         self._signal(kin, now)
@@ -143,7 +143,7 @@ class Invocation:
             return True
         if self._ending is not None:
             self._ending, self._quiet_at = None, now
-        return bool(self.pipes) and now < (self._quiet_at or now) + DRAIN
+        return bool(self.pipes) and now < self._quiet_at + DRAIN
 
     def _look_at_leader(self, now: float) -> None:
         if self._is_dead:

@@ -42,6 +42,13 @@ class Context(Frozen):
         """Whether the answer is to come from this process."""
         return self.values.has("no-daemon")
 
+    @property
+    def start_seconds(self) -> float:
+        """How long a start of the daemon may take: what was asked for by --timeout, else enough for a busy machine."""
+        from cueloop_client.launch import START_SECONDS
+
+        return self.seconds if self.values.has("timeout") else max(START_SECONDS, self.seconds)
+
     def root(self) -> Root:
         """The repository that is meant. Raises Usage (a folder named by --repo), or RootError (the working directory)."""
         named = self.values.text("repo")

@@ -8,7 +8,7 @@ from cueloop_protocol.roots import shown
 
 from cueloop_client.exchange import ask, await_close
 from cueloop_client.failures import BadAnswer, Failure, Lost
-from cueloop_client.launch import START_SECONDS, launch
+from cueloop_client.launch import launch
 from cueloop_client.reach import Process, located_process, may_have_daemon, peer_process, reach
 from cueloop_client.waiting import await_end
 
@@ -43,7 +43,7 @@ def start(context: Context) -> Started:
         )
     sock = reach(root, world, world.deadline(context.seconds))
     anew = sock is None
-    with sock or launch(root, world, world.deadline(max(START_SECONDS, context.seconds)), at_once=True) as connected:
+    with sock or launch(root, world, world.deadline(context.start_seconds), at_once=True) as connected:
         process = peer_process(connected)
     return Started(process.pid if process is not None else None, anew)
 

@@ -89,6 +89,6 @@ def _connected(context: Context, root: Root, may_start: bool) -> socket.socket:
         return sock
     if not may_start:
         raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
-    from cueloop_client.launch import START_SECONDS, launch
+    from cueloop_client.launch import launch
 
-    return launch(root, world, world.deadline(max(START_SECONDS, context.seconds)))
+    return launch(root, world, world.deadline(context.start_seconds))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 30.0
 """How long a start may take; a cold one takes a third of a second, one on a busy machine some seconds."""
+NAMELESS_SECONDS = 0.5
+"""How long an owner that has not written its pid yet is waited for before the start is tried again."""
 OWNER_PAUSE = 0.05
 """Seconds between two looks for the socket of a daemon that owns the repository and has none to connect to."""
 
@@ -52,15 +54,18 @@ def launch(root: Root, world: World, deadline: Deadline, *, at_once: bool = Fals
 
 def _start(root: Root, world: World, deadline: Deadline, base: str, backoff: Backoff) -> socket.socket:
     outcome = spawn(root, world, f"{base}.stderr", deadline)
+    while isinstance(outcome, Owned):
+        backoff.clear()
+        sock = _await_owner(root, world, deadline, outcome.pid)
+        if sock is not None:
+            return sock
+        outcome = spawn(root, world, f"{base}.stderr", deadline)
     if isinstance(outcome, Ready):
         backoff.clear()
         sock = connect(outcome.socket, world.uid, deadline)
         if sock is None:
             raise StartFailed("The daemon started and was gone before it could be asked.", f"It was process {outcome.pid}.")
         return sock
-    if isinstance(outcome, Owned):
-        backoff.clear()
-        return _await_owner(root, world, deadline, outcome.pid)
     if isinstance(outcome, Unready):
         raise Silent(
             f"The daemon (process {outcome.pid}) is starting and was not ready within {deadline.seconds:g} s.",
@@ -79,18 +84,29 @@ def _failure(outcome: Refused | Died, backoff: Backoff) -> StartFailed:
     return failure
 
 
-def _await_owner(root: Root, world: World, deadline: Deadline, pid: int | None) -> socket.socket:
-    """Another daemon owns the repository but nobody listened: it is about to, or restores a socket that was removed.
+def _await_owner(root: Root, world: World, deadline: Deadline, pid: int | None) -> socket.socket | None:
+    """Another daemon owns the repository but nobody listened: it is about to, restores a socket that was removed, or leaves.
 
-    Nothing tells us when, so this looks again from time to time; the start lock lets only one of many callers do so.
+    Nothing tells us when, so this looks again from time to time; the start lock lets only one of many callers do so. None once
+    the owner is gone, or where it is not known who it is and it had a moment to say so: then a start is worth another try.
     """
     from threading import Event
 
+    from cueloop_protocol.identity import process_start_time
+
     pause = Event()
+    started = process_start_time(pid) if pid is not None else None
+    nameless_until = world.monotonic() + NAMELESS_SECONDS
     while True:
         sock = reach(root, world, deadline)
         if sock is not None:
             return sock
+        if pid is not None and started is not None:
+            is_gone = process_start_time(pid) != started
+        else:  # gone before we looked, or not to be seen from here
+            is_gone = world.monotonic() >= nameless_until
+        if is_gone and not deadline.is_over():
+            return None
         if deadline.is_over():
             who = f"process {pid}" if pid is not None else "another process"
             raise Silent(

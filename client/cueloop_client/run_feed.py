@@ -10,7 +10,7 @@ from cueloop_protocol.frozen import Frozen
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ANSWER_LIMIT, CHUNK, read_json, read_message, result_of, send
 from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon
-from cueloop_client.launch import START_SECONDS, launch
+from cueloop_client.launch import launch
 from cueloop_client.reach import reach
 from cueloop_client.shapes import answer, text
 
@@ -41,7 +41,7 @@ def dial(context: Context, *, start: bool) -> socket.socket:
     world, root = context.world, context.root()
     sock = reach(root, world, world.deadline(context.seconds))
     if sock is None and start:
-        sock = launch(root, world, world.deadline(max(START_SECONDS, context.seconds)))
+        sock = launch(root, world, world.deadline(context.start_seconds))
     if sock is None:
         raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
     return sock

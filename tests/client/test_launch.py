@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from client.fakes import make_world
+from cueloop_client.argv import GLOBAL
+from cueloop_client.context import make_context
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Silent, StartFailed
-from cueloop_client.launch import launch
+from cueloop_client.fast import read
+from cueloop_client.flags import parse
+from cueloop_client.launch import START_SECONDS, launch
 from cueloop_client.reach import Process, peer_process, reach
 from cueloop_client.spawn import Died, Owned, Ready, Refused, command_line, environment, parse_line
+from cueloop_client.table import COMMANDS
 from cueloop_client.waiting import await_end
 from cueloop_client.world import World
 from cueloop_protocol.identity import boot_id, process_start_time
@@ -153,6 +158,37 @@ def test_an_owner_without_a_socket_is_waited_for_and_then_named(root: Root, worl
     owner = starts.pids[0]
     with pytest.raises(Silent, match=f"process {owner}.* cannot be reached"):
         launch(root, world, world.deadline(0.8), at_once=True)
+
+
+def test_an_owner_that_leaves_is_followed_by_a_new_daemon(root: Root, world: World, starts: FakeStarts) -> None:
+    """As after `mv` of a repository: its daemon still holds the lock, and is on its way out."""
+    starts.plan(mode="ready", lose_socket=True)
+    with pytest.raises(StartFailed):
+        launch(root, world, world.deadline(10))
+    answers: list[socket.socket] = []
+    waiting = threading.Thread(target=lambda: answers.append(launch(root, world, world.deadline(20), at_once=True)))
+    waiting.start()
+    while len(starts.pids) < 2:
+        time.sleep(0.01)
+    second = process_start_time(starts.pids[1])
+    if second is not None:  # it finds the repository owned, says so and ends
+        await_end(Process(starts.pids[1], second, boot_id()), world.deadline(10))
+    starts.plan(mode="ready")
+    os.kill(starts.pids[0], signal.SIGKILL)
+    waiting.join(20)
+    assert len(answers) == 1
+    with answers[0] as sock:
+        assert ask(sock, "ping", {}, world.deadline(5))["pid"] == starts.pids[-1]
+    assert len(starts.pids) == 3
+
+
+def test_the_user_s_timeout_counts_for_a_start_too(root: Root, world: World, starts: FakeStarts) -> None:
+    starts.plan(mode="hang")
+    command = COMMANDS["session", "show"]
+    context = make_context(world, command, parse((*GLOBAL, *command.flags), ["--timeout=0.5", f"--repo={root.path}"]))
+    with pytest.raises(Silent, match=r"was not ready within 0\.5 s"):
+        read(context, "session.get", {})
+    assert make_context(world, command, parse(GLOBAL, [])).start_seconds == START_SECONDS
 
 
 def test_an_owner_that_restores_its_socket_is_found(root: Root, world: World, starts: FakeStarts) -> None:

@@ -340,6 +340,23 @@ def test_f06_where_locking_succeeds_for_everybody_the_owner_is_found_by_its_reco
         assert third.said == "owned"
 
 
+@pytest.mark.parametrize("flock", ["real", "always"])
+def test_f06_a_copy_of_a_repository_is_free_while_the_original_is_owned(root: Root, tmp_path: Path, flock: str) -> None:
+    with other(root, flock) as first:
+        assert first.said == "owned"
+        copy = tmp_path / "copy"
+        shutil.copytree(root.path, copy, symlinks=True)
+        copied = open_root(str(copy))
+        try:
+            assert Path(inner(copied)).read_text().startswith(f"pid: {first.process.pid}\n")
+            with other(copied, flock) as second:
+                assert second.said == "owned"
+                assert second.still_ours()
+            assert first.still_ours()
+        finally:
+            Path(local_lock_path(copied, UID)).unlink(missing_ok=True)
+
+
 def test_f06_a_lock_file_that_may_only_be_read_is_locked_all_the_same(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.open
 

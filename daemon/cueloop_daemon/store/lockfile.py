@@ -61,16 +61,19 @@ class LockFile(Frozen):
         """Write who we are into the file; a full disk or a read-only descriptor takes nothing from the lock."""
         pid = os.getpid()
         start, host = process_start_time(pid) or "", os.uname().nodename
-        text = f"pid: {pid}\nstart: {start}\nboot: {boot_id()}\nhost: {host}\n"
+        text = f"pid: {pid}\nstart: {start}\nboot: {boot_id()}\nhost: {host}\nfile: {self._file}\n"
         with contextlib.suppress(OSError):
             os.ftruncate(self.fd, 0)
             os.pwrite(self.fd, text.encode("utf-8", "replace"), 0)
 
     def live_signer(self) -> int | None:
-        """The pid of another live process of this machine and boot that signed the file and has not wiped it, or None."""
+        """The pid of another live process of this machine and boot that signed this file and has not wiped it, or None.
+
+        A copy says the same and is another file: a repository copied under a live daemon is nobody's.
+        """
         record = _record(self.fd)
         pid = _pid(record)
-        if pid is None or pid == os.getpid() or record.get("host") != os.uname().nodename:
+        if pid is None or pid == os.getpid() or record.get("host") != os.uname().nodename or record.get("file") != self._file:
             return None
         return pid if is_same_process(pid, record.get("start", ""), record.get("boot", "")) else None
 
@@ -78,6 +81,10 @@ class LockFile(Frozen):
         """Wipe what `sign` wrote."""
         with contextlib.suppress(OSError):
             os.ftruncate(self.fd, 0)
+
+    @property
+    def _file(self) -> str:
+        return f"{self.device}-{self.inode}"
 
     def close(self) -> None:
         """Let the lock go; the file stays."""

@@ -79,7 +79,7 @@ def _config(cli: Cli, gate: Path) -> str:
         "runner_retry": {"max_attempts": 1},
         "phase_overrides": {},
     }
-    return json.dumps({"version": 2, "agent": agent})
+    return json.dumps({"version": 2, "agent": agent, "queue": {"id_prefix": TASK_ID.partition("-")[0]}})
 
 
 def _git(place: Place, variables: Mapping[str, str], *arguments: str) -> None:

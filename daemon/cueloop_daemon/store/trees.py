@@ -32,8 +32,16 @@ LONGEST_TITLE = 200
 _OPTIONS = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _TRAILER = "%(trailers:key={},valueonly,separator=%x2C)"
 
-_COMMIT = 'git add -A -- . ":(exclude).cueloop/cache" ":(exclude).cueloop/lock" && { git diff --cached --quiet || git commit -qm "$1"; }'
-"""What runs keep for themselves is never committed, ignored or not. Where the agent has committed everything there is nothing to do."""
+_COMMIT = """
+git -c add.ignoreErrors=false add -A -- . ':(exclude).cueloop/cache' ':(exclude).cueloop/lock'
+code=$?
+[ $code -le 1 ] || exit $code
+git diff --cached --quiet || git commit -qm "$1"
+"""
+"""What runs keep for themselves is never committed, ignored or not. Where the agent has committed everything there is nothing to do.
+
+git adds everything and then exits with 1 where what is excluded is ignored as well; what it cannot add is 128.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,9 @@ class Follower:
     def follow(self) -> Ended | Left:
         """Return when the run is over or left. Raises BrokenPipeError, and what `Feed` does when the daemon cannot be had again."""
         try:
+            if self._feed.is_open and self._over is None:
+                self._was_open = True
+                self._read()  # what came with the answer is in no descriptor any more
             while self._over is None:
                 self._obey()
                 if self._over is None:
@@ -126,10 +129,10 @@ class Follower:
         if desk is not None:
             waiting[desk] = self._desk
         ready = [waiting[fd] for fd in poll(waiting, None)]
-        if self._feed in ready:
-            self._read()
         for entry in [entry for entry in self._pending if entry in ready]:
             self._answered(*entry)
+        if self._feed in ready:
+            self._read()
         if self._desk is not None and self._desk in ready and self._over is None:
             typed = self._desk.typed()
             if typed is not None:
@@ -206,8 +209,11 @@ class Follower:
     def _answered(self, pending: Pending, params: Mapping[str, Any], tries: int) -> None:
         entry = (pending, params, tries)
         try:
-            if pending.result() is None:
+            result = pending.result()
+            if result is None:
                 return
+            if result.get("first") is False:
+                self._teller.aside(f"It was answered elsewhere before: {text(result.get('choice'))}.")
         except Lost:
             if tries > 1:
                 self._drop(entry)

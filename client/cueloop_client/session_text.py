@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+RUN_LABELS = ("run one", "run loop")
+"""What the queue lock of a run says of it; other holders change the queue and no session."""
 PHASES = {1: "plan", 2: "implement", 3: "review"}
 HEADLINES = {
     "missing": "No interrupted session.",
@@ -27,10 +29,11 @@ REMEDIES = {
 
 
 def headline(found: Mapping[str, Any]) -> str:
-    """One line about the result of `session.get`: whose session is interrupted, or what is wrong with the file."""
+    """One line about the result of `session.get`: whose session it is, or what is wrong with the file."""
     state, session = text(found.get("state")), found.get("session")
     if isinstance(session, dict):
-        return f"Interrupted session of {text(session.get('task_id')).strip()}"
+        kind = "Session of a run that is under way, for" if _is_in_use(found) else "Interrupted session of"
+        return f"{kind} {text(session.get('task_id')).strip()}"
     return HEADLINES.get(state, f"The session file is {state}.")
 
 
@@ -39,15 +42,23 @@ def particulars(found: Mapping[str, Any]) -> str:
     state, session = text(found.get("state")), found.get("session")
     lines: list[str] = []
     if isinstance(session, dict):
-        lines += _rows([("age", age_text(found.get("age_seconds"))), *_session_rows(session)])
+        lines += _rows([("age", _age(found, session)), *_session_rows(session)])
     else:
         rows = [("file", text(found.get("path"))), ("because", text(found.get("detail")))]
         lines += _rows(rows if state != "missing" else [])
     if found.get("settling") is True:
         lines.append("  The file was being written just now; look again in a moment.")
-    lines += _decision_lines(found.get("decision"))
-    lines += _remedy_lines(state)
+    lines += _next_run_lines(found)
+    lines += [] if _is_in_use(found) else _remedy_lines(state)
     return "\n".join(lines)
+
+
+def _is_in_use(found: Mapping[str, Any]) -> bool:
+    return isinstance(found.get("active_run"), dict) or _is_others_run(found.get("queue_lock"))
+
+
+def _is_others_run(lock: object) -> bool:
+    return isinstance(lock, dict) and lock.get("live") is True and text(lock.get("label")) in RUN_LABELS
 
 
 def age_text(seconds: object) -> str:
@@ -78,10 +89,27 @@ def _session_rows(session: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _decision_lines(decision: object) -> list[str]:
-    if not isinstance(decision, dict):
-        return []
-    return ["", f"With --resume, the next run says: {text(decision.get('message'))}", f"  {text(decision.get('detail'))}"]
+def _age(found: Mapping[str, Any], session: Mapping[str, Any]) -> str:
+    """The age; where it is not known, the time stamp that does not tell it."""
+    seconds = found.get("age_seconds")
+    stamp = text(session.get("last_updated_at"))
+    return age_text(seconds) if isinstance(seconds, int) or not stamp else f"{age_text(seconds)} ({stamp})"
+
+
+def _next_run_lines(found: Mapping[str, Any]) -> list[str]:
+    """What the next run would do, or why nothing can be said of it."""
+    run, lock, decision, error = (found.get(name) for name in ("active_run", "queue_lock", "decision", "error"))
+    if isinstance(run, dict):
+        return ["", f"Run {text(run.get('run_id'))} is at work here.", "  To see it: cueloop run status"]
+    if isinstance(lock, dict) and _is_others_run(lock):
+        who = f"{text(lock.get('label'))}, process {count(lock.get('pid'))}, since {text(lock.get('started_at'))}"
+        return ["", f"Another tool is at work here ({who}).", "  What the next run would do can be said when it is over."]
+    if isinstance(decision, dict):
+        return ["", f"With --resume, the next run says: {text(decision.get('message'))}", f"  {text(decision.get('detail'))}"]
+    if isinstance(error, dict):
+        rows = ["", f"The next run cannot start: {text(error.get('message'))}"]
+        return [*rows, *(f"  {line}" for line in text(error.get("detail")).splitlines())]
+    return []
 
 
 def _remedy_lines(state: str) -> list[str]:

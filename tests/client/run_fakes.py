@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from client.fakes import Connection, FakeDaemon, Handler, Recorder, make_world, serving
 from cueloop_client.main import run
 from cueloop_protocol.roots import Root
 
+SECONDS = 20
 RUN = "run-1"
 SUMMARY = {"version": 2, "task_id": "RQ-1", "exit_code": 0, "outcome": "ran"}
 STOPPED = {"version": 2, "task_id": None, "exit_code": 0, "outcome": "stopped"}
@@ -104,12 +107,28 @@ class Called:
         return [message["params"] for message in self.received if message.get("method") == method]
 
 
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """The block takes no longer than that; a command that waits for what never comes is a failure and not a test that hangs."""
+
+    def fail(number: int, frame: object) -> None:
+        raise AssertionError(f"still waiting after {seconds} s")
+
+    old = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+
+
 def call(
     root: Root, environ: Mapping[str, str], script: Handler, line: str, *, lines: tuple[str, ...] = (), terminal: bool = False
 ) -> Called:
     """Call a command against a daemon; `lines` are typed."""
     recorder = Recorder()
-    with serving(root, environ, script) as daemon:
+    with serving(root, environ, script) as daemon, within(SECONDS):
         code = run(["--repo", root.path, *line.split()], make_world(environ, recorder, lines=lines, terminal=terminal))
     return Called(code, recorder, daemon.received)
 

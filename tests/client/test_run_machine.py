@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from client.fakes import Connection, serving
 from client.run_fakes import RUN, STOPPED, STORY, SUMMARY, Script, call, event, finished, notification
-from client.run_terminal import SECONDS, as_process
+from client.run_terminal import CUELOOP, SECONDS, as_process
 from cueloop_protocol.codes import RpcError, document_unusable
 from cueloop_protocol.roots import Root
 
 FAILED = {"version": 2, "task_id": None, "exit_code": 1, "outcome": "failed"}
 RUNNING = {"run": {"run_id": RUN, "mode": "one", "state": "running", "started_at": "t", "output_bytes": 0, "questions": []}}
+
+PARALLEL = {"document": {"safety": {"parallel_configured": True}}}
 
 
 def test_the_events_of_the_run_and_the_summary_last(root: Root, environ: dict[str, str]) -> None:
@@ -267,8 +269,6 @@ class TestSignals:
 
 
 class TestParallel:
-    PARALLEL = {"document": {"safety": {"parallel_configured": True}}}
-
     @pytest.fixture
     def tool(self, short: Path, environ: dict[str, str]) -> dict[str, str]:
         """The environment with a Rust tool that says how it was called."""
@@ -279,9 +279,9 @@ class TestParallel:
 
     @pytest.mark.parametrize("line", ["run loop --max-tasks 2", "machine run loop"])
     def test_a_loop_that_is_configured_so_is_passed_on_untouched(self, root: Root, tool: dict[str, str], line: str) -> None:
-        with serving(root, tool, Script([], config_resolve=self.PARALLEL)) as daemon:
+        with serving(root, tool, Script([], config_resolve=PARALLEL)) as daemon:
             done = subprocess.run(
-                [*as_args(line)],
+                [*CUELOOP, *line.split()],
                 cwd=root.path,
                 env=tool,
                 capture_output=True,
@@ -294,20 +294,14 @@ class TestParallel:
 
     @pytest.mark.parametrize("line", ["machine run one", "machine run loop --resume", "run resume", "run one"])
     def test_one_task_and_what_is_resumed_are_not(self, root: Root, tool: dict[str, str], line: str) -> None:
-        called = call(root, tool, Script(config_resolve=self.PARALLEL), line)
+        called = call(root, tool, Script(config_resolve=PARALLEL), line)
         assert len(called.params("run.start")) == 1
 
     def test_without_the_tool_it_is_one_task_after_the_other(self, root: Root, environ: dict[str, str]) -> None:
-        called = call(root, {**environ, "PATH": "/nonexistent"}, Script(config_resolve=self.PARALLEL), "machine run loop")
+        called = call(root, {**environ, "PATH": "/nonexistent"}, Script(config_resolve=PARALLEL), "machine run loop")
         assert (called.code, len(called.params("run.start"))) == (0, 1)
 
     def test_an_option_of_ours_cannot_be_passed_on(self, root: Root, tool: dict[str, str]) -> None:
-        called = call(root, tool, Script(config_resolve=self.PARALLEL), "machine run loop --fresh")
+        called = call(root, tool, Script(config_resolve=PARALLEL), "machine run loop --fresh")
         assert (called.code, called.params("run.start")) == (2, [])
         assert "--repo is not possible here" in called.err
-
-
-def as_args(line: str) -> list[str]:
-    from client.run_terminal import CUELOOP
-
-    return [*CUELOOP, *line.split()]

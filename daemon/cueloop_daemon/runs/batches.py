@@ -123,6 +123,11 @@ def held(db: sqlite3.Connection, limit: int) -> list[Held]:
     return [Held(run_id, ordinal, Out(method, kind, params)) for run_id, ordinal, method, kind, params in found]
 
 
+def speakers(db: sqlite3.Connection) -> frozenset[str]:
+    """Runs of which something waits in the outbox."""
+    return frozenset(str(run_id) for (run_id,) in db.execute("SELECT DISTINCT run_id FROM outbox"))
+
+
 def forget(db: sqlite3.Connection, upto: Mapping[str, int]) -> None:
     """These were told: run → its last ordinal."""
     db.executemany("DELETE FROM outbox WHERE run_id = ? AND ordinal <= ?", upto.items())

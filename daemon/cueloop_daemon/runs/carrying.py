@@ -10,12 +10,12 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic_core import from_json
 
-from cueloop_daemon.core.model import ActiveRun, SessionLoaded
+from cueloop_daemon.core.model import ActiveRun, SessionFile, SessionLoaded
 from cueloop_daemon.events.hub import HubClosed
 from cueloop_daemon.events.model import Mark, NewEvent
 from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.active import view_from
-from cueloop_daemon.runs.batches import end_open, load
+from cueloop_daemon.runs.batches import end_open, load, speakers
 from cueloop_daemon.runs.carrier import Carrier
 from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import RunStore
@@ -149,8 +149,7 @@ class Carrying:
         ours = frozenset() if row is None else frozenset({row.run_id})
         for warning in await self._around.carriers.unknown(ours, self._around.lane.generation):
             self._around.warn(warning)
-        for run_id in self._around.hub.marked_runs() - ours:
-            self._forget_marks(run_id)
+        await self._forget_marks(ours)
 
     async def _adopt(self, row: RunRow) -> None:
         lane, run_id = self._around.lane, row.run_id
@@ -173,8 +172,6 @@ class Carrying:
         if self.open is row:
             return  # left as it is, for the daemon that owns it now
         self._lives.pop(row.run_id, None)
-        if life.is_recorded:
-            self._forget_marks(row.run_id)
         await self._prune(row)
 
     def _host(self, row: RunRow) -> Host:
@@ -184,8 +181,11 @@ class Carrying:
             return await around.worlds(Living(identity, row.request.config, carrier, journal, self.desk, self.outbox.drained))
 
         def identity() -> RunIdentity:
-            env = around.carriers.environment(row.run_id)
-            return RunIdentity(row.run_id, row.request.params, row.request.caller, env)
+            try:
+                request = row.request
+            except ValueError as exc:
+                raise ValueError(UNREADABLE) from exc
+            return RunIdentity(row.run_id, request.params, request.caller, around.carriers.environment(row.run_id))
 
         async def up(carrier: Carrier) -> None:
             state = view_from(row.view).state if around.face.is_adopting else "starting"
@@ -194,6 +194,8 @@ class Carrying:
 
         async def unrecorded(over: Over) -> None:
             self._end_unrecorded(row.run_id, over)
+            with suppress(HubClosed):
+                await around.hub.flush()
 
         return Host(
             lane=around.lane,
@@ -244,14 +246,22 @@ class Carrying:
             except DbError:
                 await anyio.sleep(AGAIN)
 
-    def _forget_marks(self, run_id: str) -> None:
-        with suppress(HubClosed):
-            self._around.hub.forget_marks(run_id)
+    async def _forget_marks(self, ours: frozenset[str]) -> None:
+        """Marks of runs that have nothing left to say; only here, so that none goes before what it marks is removed."""
+        with suppress(HubClosed, DbError):
+            waiting = await self._around.lane.read(speakers)
+            for run_id in self._around.hub.marked_runs() - ours - waiting:
+                self._around.hub.forget_marks(run_id)
 
     async def _prune(self, row: RunRow) -> None:
         """Let the oldest runs go; one whose task is in the session may still be gone on with, and stays."""
         around = self._around
-        session = (await around.look(row.request.caller)).session
+        with suppress(ValueError):
+            session = (await around.look(row.request.caller)).session
+            await self._prune_beside(session)
+
+    async def _prune_beside(self, session: SessionFile) -> None:
+        around = self._around
         kept = session.session.task_id.strip() if isinstance(session, SessionLoaded) else None
         with suppress(DbError):
             await around.lane.keep_ballast()

@@ -62,11 +62,10 @@ class NotingLink:
         await self._told()
         return started
 
-    async def follow(self, number: int) -> AsyncIterator[Grown | Exited]:
-        async for news in self._link.follow(number):
-            if isinstance(news, Exited):
-                await self._note(partial(_ended, run_id=self._run_id, number=number, end=news))
-            yield news
+    def follow(self, number: int) -> AsyncIterator[Grown | Exited]:
+        return _Noted(
+            self._link.follow(number), lambda end: self._note(partial(_ended, run_id=self._run_id, number=number, end=end))
+        )
 
     async def signal(self, number: int, grace: float) -> None:
         await self._link.signal(number, grace)
@@ -84,3 +83,20 @@ class NotingLink:
         """A list for readers of output, which the folder could give as well: a full disk is no reason to stop."""
         with suppress(DbError):
             await self._lane.once(change, durable=False)
+
+
+class _Noted:
+    """News of a child, its end noted. No generator: one that is left in the middle of a wait would have to be closed."""
+
+    def __init__(self, news: AsyncIterator[Grown | Exited], note: Callable[[Exited], Awaitable[None]]) -> None:
+        self._news = news
+        self._note = note
+
+    def __aiter__(self) -> AsyncIterator[Grown | Exited]:
+        return self
+
+    async def __anext__(self) -> Grown | Exited:
+        news = await anext(self._news)
+        if isinstance(news, Exited):
+            await self._note(news)
+        return news

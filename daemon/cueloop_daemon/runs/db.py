@@ -73,12 +73,15 @@ class RunsDb:
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """What `query` finds. Takes well under a millisecond, but waits for a commit that is under way."""
-        with self._lock, translated():
+        with self._lock, translated(with_values=False):
             return query(self._db)
 
     def write(self, change: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
-        """One transaction; on the medium when it returns. Not `durable`: only a power cut can take it back."""
-        with self._lock, translated():
+        """One transaction; on the medium when it returns. Not `durable`: only a power cut can take it back.
+
+        What `change` raises comes out as it is, but for SQLite's own errors; nothing was changed then.
+        """
+        with self._lock, translated(with_values=False):
             self._check_place()
             if not durable:
                 self._db.execute("PRAGMA synchronous=NORMAL")

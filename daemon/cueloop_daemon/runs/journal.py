@@ -75,6 +75,9 @@ class RunJournal:
         self._retry = retry
         self._records = list(loaded.records)
         self._told = set(loaded.told)
+        """Keys of events that a reading of this scope which was given up has said."""
+        self._said: set[str] = set()
+        """Keys of events that this life has said in this scope."""
         self._idx = 0
         self._base = loaded.next_order
         self._keys = {record.key for record in self._records}
@@ -168,6 +171,7 @@ class RunJournal:
         self._probe(key, "before")
         self._pending.add(Record(self._idx, key, "E", None, None))
         self._pending.say(told(self.run_id, event))
+        self._said.add(key)
         self._advance(key)
 
     def say(self, event: Event) -> None:
@@ -231,7 +235,8 @@ class RunJournal:
 
         Only for scopes of converging acts. Orders get new numbers, so that none is taken for one that was given before.
         """
-        told = {record.key for record in self._records if record.kind == "E"} | self._told | self._pending.forget_acts()
+        told = {record.key for record in self._records if record.kind == "E"} | self._told | self._said
+        self._pending.forget_acts()
         next_order = self._base + max(len(self._records), self._idx) + 1
         self._pending.restart = next_order
         await self.flush()
@@ -304,6 +309,7 @@ class RunJournal:
 
     def _begin(self, next_order: int) -> None:
         self._records.clear()
+        self._said.clear()
         self._keys.clear()
         self._idx = 0
         self._base = next_order

@@ -77,8 +77,6 @@ class Life:
         self.journal = journal
         self.summary: Summary | None = None
         """How the run ended."""
-        self.is_recorded = True
-        """Whether the record says how it ended."""
         self._host = host
         self._lives = lives
         self._carrier: Carrier | None = None
@@ -236,7 +234,6 @@ class Life:
             await self._host.lane.last_words(lambda db: end_open(db, run_id, done, said))
         except DbError as exc:
             logger.error("run_end_unrecorded run_id=%s reason=%s", run_id, exc)
-            self.is_recorded = False
             await self._host.unrecorded(done)
         self._host.outbox.wake()
 

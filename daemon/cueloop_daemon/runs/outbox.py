@@ -7,7 +7,7 @@ marks with its rows and drops what is at or below one. Only after that is on dis
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import anyio
 from anyio.abc import TaskStatus
@@ -17,7 +17,7 @@ from cueloop_daemon.events.model import Mark, NewEvent
 from cueloop_daemon.runs.batches import forget, held
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.records import Held
-from cueloop_daemon.store.sqlite import DbDamaged, DbError
+from cueloop_daemon.store.sqlite import DbError
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,9 @@ class Outbox:
         self._wanted = anyio.Event()
         self._changed = anyio.Event()
         self._is_over = False
+        self._told: dict[str, int] = {}
+        """Run → the last ordinal that was told and is not removed yet."""
+        self._unremoved = 0
 
     def wake(self) -> None:
         """Something was committed."""
@@ -62,53 +65,58 @@ class Outbox:
         task_status.started()
         try:
             while True:
-                await self._wanted.wait()
-                self._wanted = anyio.Event()
+                await self._until_wanted()
                 asked = self._asked
                 await self._publish_all()
                 self._served = asked
                 self._tell()
+                await self._forget()
         except HubClosed as exc:
             logger.info("outbox_closed reason=%s", exc)
         finally:
             self._is_over = True
             self._tell()
 
+    async def _until_wanted(self) -> None:
+        """Until something was committed; or, while told rows could not be removed, a little while."""
+        with anyio.move_on_after(PAUSE) if self._told else anyio.CancelScope():
+            await self._wanted.wait()
+        self._wanted = anyio.Event()
+
     async def _publish_all(self) -> None:
-        try:
-            while rows := await self._rows():
-                await self._publish(rows)
-        except DbDamaged as exc:
-            logger.warning("outbox_lost reason=%s", exc)  # with the file went what waited in it
+        while True:
+            rows = [row for row in await self._rows() if row.ordinal > self._told.get(row.run_id, 0)]
+            if not rows:
+                return
+            for row in rows:
+                await self._hand_over(row)
+            await self._hub.flush()
+            self._told |= {row.run_id: row.ordinal for row in rows}
+            self._unremoved += len(rows)
 
     async def _rows(self) -> list[Held]:
+        """The front of the outbox, as far as it can be read: what was told and is still there, and some more."""
         while True:
             try:
-                return await self._lane.read(lambda db: held(db, AT_ONCE))
-            except DbDamaged:
-                raise
+                return await self._lane.read(lambda db: held(db, AT_ONCE + self._unremoved))
             except DbError as exc:
-                if not self._lane.is_open:
-                    return []
                 logger.warning("outbox_unreadable reason=%s", exc)
+                if not self._lane.is_open:
+                    return []  # with the file went what waited in it
             await anyio.sleep(PAUSE)
 
-    async def _publish(self, rows: Sequence[Held]) -> None:
-        for row in rows:
-            await self._hand_over(row)
-        await self._hub.flush()
-        upto = {row.run_id: row.ordinal for row in rows}
-        while True:
-            try:
-                await self._lane.once(lambda db: forget(db, upto), durable=False)
+    async def _forget(self) -> None:
+        """Remove what was told. A medium that takes nothing keeps it for now: it is known here, and marked in the event log."""
+        if not self._told:
+            return
+        upto = dict(self._told)
+        try:
+            await self._lane.once(lambda db: forget(db, upto), durable=False)
+        except DbError as exc:
+            logger.warning("outbox_not_emptied reason=%s", exc)
+            if self._lane.is_open:
                 return
-            except DbDamaged:
-                raise
-            except DbError as exc:
-                if not self._lane.is_open:
-                    return
-                logger.warning("outbox_not_emptied reason=%s", exc)
-            await anyio.sleep(PAUSE)
+        self._told, self._unremoved = {}, 0
 
     async def _hand_over(self, row: Held) -> None:
         while True:

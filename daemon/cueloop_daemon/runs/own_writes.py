@@ -47,9 +47,9 @@ class CountedFiles:
         with self._writes.one():
             return self._files.remove_from_queue(task_id)
 
-    def archive_settled(self) -> Literal["changed", "already"]:
+    def archive_settled(self, now: str) -> Literal["changed", "already"]:
         with self._writes.one():
-            return self._files.archive_settled()
+            return self._files.archive_settled(now)
 
     def settled(self) -> tuple[str, ...]:
         return self._files.settled()

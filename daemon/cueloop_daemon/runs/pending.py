@@ -33,11 +33,10 @@ class Pending:
         """An event, after those that wait already."""
         self._out.append(out)
 
-    def forget_acts(self) -> frozenset[str]:
-        """Acts are not written: their scope begins anew. Events are, and remembered as said; their keys."""
+    def forget_acts(self) -> None:
+        """Acts are not written: their scope begins anew. Events are, and remembered as said."""
         self._records = {idx: record for idx, record in self._records.items() if record.kind == "E"}
         self._results.clear()
-        return frozenset(record.key for record in self._records.values())
 
     def take(self) -> Batch:
         """Everything, as one batch."""

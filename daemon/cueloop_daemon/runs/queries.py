@@ -50,12 +50,12 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as its record has it. `view`, `summary` and `error` are JSON."""
+    """A run as its record has it. `asked`, `view`, `summary` and `error` are JSON."""
 
     run_id: str
     is_open: bool
     mode: Mode
-    request: StoredRequest
+    asked: bytes
     digest: str
     boot_id: str
     started_at: str
@@ -67,6 +67,11 @@ class RunRow:
     finished_at: str | None
     summary: bytes | None
     error: bytes | None
+
+    @property
+    def request(self) -> StoredRequest:
+        """What was asked for. ValueError: another version of the daemon wrote it."""
+        return StoredRequest.model_validate_json(self.asked)
 
 
 class AlreadyOpen(Exception):
@@ -184,5 +189,5 @@ def open_questions(db: sqlite3.Connection, run_id: str | None = None) -> tuple[Q
 
 
 def _row(row: tuple[object, ...]) -> RunRow:
-    run_id, state, mode, request, *rest = row
-    return RunRow(run_id, state == "open", mode, StoredRequest.model_validate_json(request), *rest)  # type: ignore[arg-type]  # SQLite's columns are not typed
+    run_id, state, *rest = row
+    return RunRow(run_id, state == "open", *rest)  # type: ignore[arg-type]  # SQLite's columns are not typed

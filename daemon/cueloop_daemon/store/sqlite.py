@@ -70,8 +70,8 @@ def pragma(db: sqlite3.Connection, name: str) -> int:
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """Turn SQLite's and the system's exceptions into `DbError`s."""
+def translated(*, with_values: bool = True) -> Iterator[None]:
+    """Turn SQLite's and the system's exceptions into `DbError`s; `with_values`: a ValueError, too, is the file's fault."""
     try:
         yield
     except sqlite3.Error as exc:
@@ -79,6 +79,8 @@ def translated() -> Iterator[None]:
         is_world = (code & 0xFF) in _WORLD and code not in _OURS_NO_MORE
         raise (DbUnwritable if is_world else DbDamaged)(str(exc)) from exc
     except (OverflowError, UnicodeError, ValueError) as exc:
+        if not with_values:
+            raise
         raise DbDamaged(f"a value in it makes no sense ({exc})") from exc
     except OSError as exc:
         raise DbUnwritable(os.strerror(exc.errno) if exc.errno else str(exc)) from exc

@@ -1,0 +1,15 @@
+"""SIGKILL of the daemon at every write-ahead place of a run over real processes; one that is added is tried by itself."""
+
+from __future__ import annotations
+
+from faults.runs_places import Shape, kill_at_each, telling
+
+
+def test_a24_the_next_daemon_neither_repeats_nor_skips_a_step() -> None:
+    """A24: agent, gate and commit once each, each event once, the task in one file, the session true at the moment of death."""
+    assert kill_at_each(Shape("one", 1)) >= 40
+
+
+def test_only_places_that_nothing_lies_between_are_left_out() -> None:
+    places = ["a before", "a result", "b before", "b intent", "b acted", "b result", "c before", "c acted", "c result"]
+    assert telling(places) == [0, 1, 3, 4, 5, 7, 8]

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from cueloop_daemon.server.limits import Limits
 from cueloop_protocol import codes
 from cueloop_protocol.framing import HEADERS, LINES, Kind

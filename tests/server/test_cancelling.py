@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cueloop_protocol import codes
 from server.world import Client, Running, code, serving
 

@@ -8,6 +8,7 @@ import threading
 
 import anyio
 import pytest
+
 from cueloop_daemon.server import Listener, Server
 from cueloop_protocol import codes
 from server.world import QUICK, TABLE, FixedClock, World, code, serving

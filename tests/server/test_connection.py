@@ -7,6 +7,7 @@ import json
 
 import anyio
 import pytest
+
 from cueloop_protocol import codes
 from cueloop_protocol.framing import HEADERS, LINES, Kind, encode
 from server.world import QUICK, Client, code, serving

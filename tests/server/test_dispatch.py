@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 
 import pytest
+from pydantic import model_validator
+
 from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
 from cueloop_daemon.server.envelope import Message, message
 from cueloop_daemon.server.requests import Entry, Reply
 from cueloop_protocol import codes
 from cueloop_protocol.base import Wire
 from cueloop_protocol.codes import RpcError
-from pydantic import model_validator
 from server.world import TABLE
 
 DISPATCHER = Dispatcher(TABLE)

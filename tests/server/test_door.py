@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
+
 from cueloop_daemon.server.door import Door, Guest, Stranger, Wait, who
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import accept_one

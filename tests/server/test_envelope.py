@@ -6,6 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
 from cueloop_daemon.server.envelope import (
     ABSENT,
     Invalid,
@@ -20,9 +24,6 @@ from cueloop_daemon.server.envelope import (
 )
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import BaseModel
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 

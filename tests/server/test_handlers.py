@@ -297,7 +297,44 @@ async def test_a_document_that_cannot_be_used_is_minus_32001_with_its_error(desk
         assert refused.value.code == -32001
         assert refused.value.document["code"] == "queue_corrupted"
         assert str(repository.queue) in refused.value.document["message"]
-    assert (await desk.ask("session.get"))["state"] == "missing"
+    found = await desk.ask("session.get")
+    assert (found["state"], found["error"]["code"]) == ("missing", "queue_corrupted")
+
+
+async def test_a_session_is_shown_with_what_keeps_the_next_run_from_starting(desk: Desk, repository: Repository) -> None:
+    repository.put(repository.session, session())
+    assert "decision" in await desk.ask("session.get")
+    repository.put(repository.config, b'{"agent": {"phases": 7}}')
+    found = await desk.ask("session.get")
+    assert (found["state"], found["error"]["code"]) == ("loaded", "config_incompatible")
+    assert "decision" not in found
+    repository.config.unlink()
+    repository.queue.unlink()
+    found = await desk.ask("session.get")
+    assert found["error"]["message"] == f"There is no queue file at {repository.queue}."
+    assert "decision" not in found
+
+
+async def test_a_session_of_a_run_is_shown_with_that_run(desk: Desk, repository: Repository) -> None:
+    repository.put(repository.session, session())
+    repository.take_lock("run loop", os.getppid())
+    found = await desk.ask("session.get")
+    lock = found["queue_lock"]
+    assert (lock["label"], lock["pid"], lock["live"]) == ("run loop", os.getppid(), True)
+    assert not {"decision", "error"} & set(found)
+    with pytest.raises(RpcError, match="queue lock") as refused:
+        await desk.ask("session.clear", etag=found["etag"])
+    assert "detail" in refused.value.document
+    desk.services.workspace.active_run = ActiveRun("r1", "one", "RQ-0001", "plan", "running", "2026-02-07T10:00:00Z", None)
+    assert (await desk.ask("session.get"))["active_run"]["run_id"] == "r1"
+
+
+@pytest.mark.parametrize("stamp", ["2099-01-01T00:00:00Z", "yesterday"])
+async def test_an_age_that_cannot_be_known_is_left_out(desk: Desk, repository: Repository, stamp: str) -> None:
+    repository.put(repository.session, session(last_updated_at=stamp))
+    found = await desk.ask("session.get")
+    assert found["decision"]["reason"] == "session_timed_out_requires_confirmation"
+    assert "age_seconds" not in found
 
 
 async def test_many_answers_at_once_are_all_of_one_revision(desk: Desk) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import anyio
 import pytest
-from cueloop_protocol import codes
-from cueloop_protocol.framing import HEADERS, LINES, Kind, encode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from cueloop_protocol import codes
+from cueloop_protocol.framing import HEADERS, LINES, Kind, encode
 from server.world import QUICK, Client, serving
 
 BACKENDS = ["asyncio", "trio"]

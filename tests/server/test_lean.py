@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.server.lean import without_door
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from cueloop_daemon.server.listener import Listener, accept_one
 
 

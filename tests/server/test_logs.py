@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cueloop_daemon.logs import FILES, LONGEST_TEXT, REDACTED, JsonLines, Logs, Plain, event_of, redact
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cueloop_daemon.logs import FILES, LONGEST_TEXT, REDACTED, JsonLines, Logs, Plain, event_of, redact
 
 log = logging.getLogger("cueloop_daemon.somewhere")
 

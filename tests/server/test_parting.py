@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import anyio
+
 from cueloop_daemon.server.parting import is_gone, turn_away
 from cueloop_protocol import codes
 

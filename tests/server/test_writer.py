@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+
 from cueloop_daemon.events.sink import Sink, SinkClosed
 from cueloop_daemon.server.writer import Writer
 from cueloop_protocol.framing import HEADERS

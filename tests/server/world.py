@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
+
 from cueloop_daemon.events.sink import Sink
 from cueloop_daemon.server import Call, Entry, Limits, Listener, Reply, Result, Server, When
 from cueloop_protocol import codes

@@ -80,6 +80,7 @@ class PeopleTeller:
         self._context = context
         self._in_line = False
         self._told: tuple[str, str] | None = None
+        self._warned: set[str] = set()
 
     def event(self, event: Mapping[str, Any]) -> None:
         """A line, or the agent's text as it is."""
@@ -92,6 +93,7 @@ class PeopleTeller:
         elif kind in ("resume_decision", "blocked_state_changed"):
             self._state(members, message)
         elif kind == "warning":
+            self._warned.add(message)
             self._say(f"Warning: {message}")
         else:
             self._line(_line_of(kind, event, message))
@@ -109,8 +111,16 @@ class PeopleTeller:
     def end(self, summary: Mapping[str, Any], error: Mapping[str, Any] | None) -> None:
         """How it ended, in a line; why, on standard error."""
         self._line(_end_of(summary))
-        if error is not None and text(error.get("message")) != (self._told or ("", ""))[0]:
-            self._say(f"{text(error.get('message'))}\n{text(error.get('detail'))}".rstrip("\n"))
+        if error is not None:
+            self._reason(text(error.get("message")), text(error.get("detail")))
+
+    def _reason(self, message: str, detail: str) -> None:
+        """Why it failed, without what was said already."""
+        if (message, detail) == self._told:
+            return
+        words = [detail] if message in self._warned else [message, detail]
+        if any(words):
+            self._say("\n".join(part for part in words if part))
 
     def _output(self, words: str) -> None:
         if words:

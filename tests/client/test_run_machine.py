@@ -214,7 +214,7 @@ class TestSignals:
             out, _ = process.communicate(timeout=SECONDS)
         assert (process.returncode, json.loads(out.splitlines()[-1])) == (0, STOPPED)
 
-    def test_a_hang_up_leaves_the_run(self, root: Root, environ: dict[str, str]) -> None:
+    def test_a_hang_up_leaves_the_run_d14(self, root: Root, environ: dict[str, str]) -> None:
         with serving(root, environ, Script(STORY[:2])) as daemon, as_process(root, environ, "machine run one") as process:
             assert process.stdout is not None
             process.stdout.readline()

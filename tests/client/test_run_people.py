@@ -113,6 +113,15 @@ class TestShown:
         assert (called.code, called.out) == (1, "The run failed.\n")
         assert called.err == "cueloop: Warning: odd\ncueloop: The agent failed.\nexit 3\n"
 
+    @pytest.mark.parametrize(("detail", "said"), [(None, ""), ("exit 3", "cueloop: exit 3\n")])
+    def test_a_reason_that_was_a_warning_is_not_said_again(
+        self, root: Root, environ: dict[str, str], detail: str | None, said: str
+    ) -> None:
+        error = {"version": 1, "code": "unknown", "message": "odd", "retryable": False, **({"detail": detail} if detail else {})}
+        summary = {"version": 2, "task_id": None, "exit_code": 1, "outcome": "failed"}
+        called = call(root, environ, Script([event(1, "warning", message="odd"), finished(2, summary, error=error)]), "run one")
+        assert called.err == f"cueloop: Warning: odd\n{said}"
+
     def test_a_gap(self, root: Root, environ: dict[str, str]) -> None:
         running = {"run": {"run_id": RUN, "state": "running", "questions": []}}
         gap = notification(9, "gap", **{"from": "old:1", "to": "e:9", "snapshot": {}})

@@ -239,7 +239,7 @@ class TestKeys:
             assert terminal.end() == 0
         assert len(asked(daemon, "run.answer")) == 1
 
-    def test_a_terminal_that_goes_away_leaves_the_run(self, root: Root, environ: dict[str, str]) -> None:
+    def test_a_terminal_that_goes_away_leaves_the_run_d14(self, root: Root, environ: dict[str, str]) -> None:
         with serving(root, environ, Script(STORY[:2])) as daemon, on_terminal(root, environ, "run one") as terminal:
             terminal.await_text("Do it")
             terminal.hang_up()

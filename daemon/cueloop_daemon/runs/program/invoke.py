@@ -12,7 +12,7 @@ from cueloop_daemon.runs.program.child import GRACE, Stream, follow, intend
 from cueloop_daemon.runs.program.common import NOTHING, again, beside, later, mode_of, stamp, warn
 from cueloop_daemon.runs.program.judging import RESULT, Result, judged
 from cueloop_daemon.runs.program.scene import Part, Scene, conversation_from, conversation_json
-from cueloop_daemon.runs.types import NotStarted, Order, PromptError
+from cueloop_daemon.runs.types import NotStarted, Order, PromptError, RunCancelled
 from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload
 
 MOST_TEXT = 200_000
@@ -120,11 +120,17 @@ async def _run(scene: Scene, intent: Intent, parts: tuple[Part, ...]) -> Result:
     def feed(stream: Stream, data: bytes, upto: int) -> None:
         _tell(scene, intent.number, stream, upto, reader.feed(data) if stream == "out" else reader.feed_err(data))
 
-    ended = await follow(scene.journal, world, order, feed, lambda: reader.last_word_seen)
+    chosen = None if intent.chosen is None else conversation_from(intent.chosen)
+    try:
+        ended = await follow(scene.journal, world, order, feed, lambda: reader.last_word_seen)
+    except RunCancelled:
+        # Whoever resumes goes on with this conversation. Not an effect: it rides with the next commit, and is found again if that is lost.
+        if (reported := reader.interrupted(chosen=chosen)) is not None:
+            scene.keep(conversation_json(reported), "reported")
+        raise
     if isinstance(ended, NotStarted):
         return _not_started(scene, program, ended)
     _tell(scene, intent.number, "out", ended.out, reader.end())
-    chosen = None if intent.chosen is None else conversation_from(intent.chosen)
     resumed = None if intent.resumed is None else conversation_from(intent.resumed)
     return judged(scene.settings.runner, reader, ended, chosen=chosen, resumed=resumed)
 

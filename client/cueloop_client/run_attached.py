@@ -61,10 +61,8 @@ def show(context: Context, run_id: str, mode: str, feed: Feed, signals: Signals,
     manners = ForPeople(teller, mode)
     desk = TerminalDesk(context, run_id, teller)
     follower = Follower(context, run_id, feed, teller, signals, manners, desk)
-    if look_first:
-        follower.look()
     try:
-        over = follower.follow()
+        over = follower.follow(look_first=look_first)
     except BrokenPipeError:
         return CLOSED_PIPE
     if isinstance(over, Ended) and text(over.summary.get("outcome")) == "stopped" and (manners.is_cancelled or mode == "one"):

@@ -51,7 +51,7 @@ def begin(context: Context, mode: str, signals: Signals, ask: Ask | None) -> Sta
     """Start a run; with `ask`, somebody can be asked. Raises Usage, RpcError, Failure, and Declined."""
     params = run_params(mode, context.values, interactive=ask is not None)
     env, left = agents_environment(context.world.environ)
-    if left and ask is not None:
+    if left and not context.command.machine:
         context.say(f"cueloop: The agents do not get these variables, which are no UTF-8: {', '.join(map(ascii, left))}.")
     params["env"] = env
     while True:

@@ -92,9 +92,14 @@ class Follower:
         self._attempt = 0
         self._was_open = False
 
-    def follow(self) -> Ended | Left:
-        """Return when the run is over or left. Raises BrokenPipeError, and what `Feed` does when the daemon cannot be had again."""
+    def follow(self, *, look_first: bool = False) -> Ended | Left:
+        """Return when the run is over or left; `look_first`: it may be over already, or ask something.
+
+        Raises BrokenPipeError, and what `Feed` does when the daemon cannot be had again.
+        """
         try:
+            if look_first:
+                self.look()
             if self._feed.is_open and self._over is None:
                 self._was_open = True
                 self._read()  # what came with the answer is in no descriptor any more

@@ -144,6 +144,10 @@ class TestAttach:
         called = call(root, environ, Script(config_resolve={"document": {}}, run_list=listing(OVER)), "run attach")
         assert (called.code, "No run is active here." in called.err) == (1, True)
 
+    def test_a_run_that_is_forgotten_meanwhile(self, root: Root, environ: dict[str, str]) -> None:
+        called = call(root, environ, Script([], run_list=listing(record()), run_get=NONE), "run attach")
+        assert (called.code, called.err) == (1, "cueloop: There is no such run.\n")
+
     def test_a_question_that_is_open_is_asked(self, root: Root, environ: dict[str, str]) -> None:
         asking = record(state="asking", questions=[QUESTION])
         script = Script([], run_list=listing(asking), run_get={"run": asking})

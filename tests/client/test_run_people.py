@@ -176,6 +176,13 @@ class TestShown:
         assert call(root, environ, script, "run one").out.endswith("Done: RQ-1.\n")
 
 
+def test_variables_that_cannot_be_sent_are_named(root: Root, environ: dict[str, str]) -> None:
+    called = call(root, {**environ, "ODD": "\udcff"}, Script(), "run one")
+    assert "The agents do not get these variables, which are no UTF-8: 'ODD'." in called.err
+    assert called.params("run.start")[0]["env"] == environ
+    assert call(root, {**environ, "ODD": "\udcff"}, Script(), "machine run one").err == ""
+
+
 class TestDetached:
     def test_it_is_started_and_left(self, root: Root, environ: dict[str, str]) -> None:
         called = call(root, environ, Script(), "run one --detach")

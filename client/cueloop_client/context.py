@@ -50,12 +50,17 @@ class Context(Frozen):
         return self.seconds if self.values.has("timeout") else max(START_SECONDS, self.seconds)
 
     def root(self) -> Root:
-        """The repository that is meant. Raises Usage (a folder named by --repo), or RootError (the working directory)."""
+        """The repository that is meant. Raises Usage for a folder named by --repo (of a `machine` command: RootError), else RootError.
+
+        A program that named a folder gets its error document, whatever became of the folder; an empty name is wrong usage for all.
+        """
         named = self.values.text("repo")
+        if named == "":
+            raise Usage("--repo needs a folder, and got an empty text.")
         try:
             return find_root(named)
         except RootError as exc:
-            if named is not None:
+            if named is not None and not self.command.machine:
                 raise Usage(f"{exc}.") from exc
             raise
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
 from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.roots import shown
 
 from cueloop_client.exchange import ask, await_close
 from cueloop_client.failures import BadAnswer, Failure, Lost
 from cueloop_client.launch import launch
-from cueloop_client.reach import Process, located_process, may_have_daemon, peer_process, reach
+from cueloop_client.reach import Process, located_process, peer_process, reach, why_no_daemon
 from cueloop_client.waiting import await_end
 
 TYPE_CHECKING = False
@@ -35,12 +34,8 @@ class Started(Frozen):
 def start(context: Context) -> Started:
     """Have a daemon run, and try at once even if a start failed a moment ago. Raises Failure."""
     world, root = context.world, context.root()
-    if not may_have_daemon(root):
-        raise Failure(
-            f"No daemon can run here: {shown(root.path)}/.cueloop is missing, may not be written, or leads elsewhere.",
-            "Reading commands answer without one.",
-            word="permission_denied",
-        )
+    if (found := why_no_daemon(root)) is not None:
+        raise Failure(*found, word="permission_denied")
     sock = reach(root, world, world.deadline(context.seconds))
     anew = sock is None
     with sock or launch(root, world, world.deadline(context.start_seconds), at_once=True) as connected:

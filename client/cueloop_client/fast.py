@@ -5,7 +5,7 @@ from __future__ import annotations
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure, Lost, NoDaemon
-from cueloop_client.reach import may_have_daemon, peer_process, reach
+from cueloop_client.reach import may_have_daemon, peer_process, reach, why_no_daemon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +38,8 @@ def read(context: Context, method: str, params: Mapping[str, Any], *, may_start:
 def change(context: Context, method: str, params: Mapping[str, Any]) -> Any:
     """The result of a call that changes something: by the daemon alone, and never sent twice. Raises RpcError and Failure."""
     root = context.root()
-    if not may_have_daemon(root):
-        raise Failure(
-            f"Nothing can be changed here: {root.path}/.cueloop is missing, may not be written, or leads elsewhere.",
-            "Make it writable, or call this in a repository that has one.",
-            word="permission_denied",
-        )
+    if (found := why_no_daemon(root)) is not None:
+        raise Failure(*found, word="permission_denied")
     return _from_daemon(context, root, method, with_caller(context.world.caller(), method, params), True)
 
 

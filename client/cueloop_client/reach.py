@@ -6,7 +6,7 @@ import os
 
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import FOLDER, Locator, find_socket, read_locator
-from cueloop_protocol.roots import Root
+from cueloop_protocol.roots import Root, shown
 
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Misfit
@@ -81,17 +81,35 @@ def may_have_daemon(root: Root) -> bool:
 
     Where it would not, reading commands answer by themselves and create nothing.
     """
+    return why_no_daemon(root) is None
+
+
+def why_no_daemon(root: Root) -> tuple[str, str] | None:
+    """What keeps a daemon from owning this repository, and the remedy: two sentences that name the folder. None if nothing does."""
     if not os.path.lexists(root.join(".cueloop")):
-        return False
+        return (
+            f"{shown(root.path)} has no .cueloop folder.",
+            "Make it a CueLoop repository with `cueloop init`, or name another one with --repo.",
+        )
     for name in (".cueloop", ".cueloop/cache", FOLDER):
         path = root.join(name)
         if not os.path.lexists(path):
-            return True
-        if not (os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)):
-            return False
+            return None
+        where = f"{shown(root.path)}/{name}"
+        if not os.path.isdir(path):
+            return f"{where} is not a folder.", "Move away what stands there."
+        if not os.access(path, os.W_OK | os.X_OK):
+            return f"{where} may not be written.", f"Make it writable: chmod u+rwx {quoted(where)} (if it is yours)."
         if os.path.islink(path) and (name == FOLDER or not _leads_inside(root, path)):
-            return False
-    return True
+            return f"{where} is a link that leads elsewhere.", "Put a folder in its place: nothing is written through it."
+    return None
+
+
+def quoted(path: str) -> str:
+    """The path as a word of a shell's command line."""
+    from shlex import quote
+
+    return quote(path)
 
 
 def _leads_inside(root: Root, path: str) -> bool:

@@ -13,6 +13,7 @@ from cueloop_daemon.core.model import (
     ActiveRun,
     QueueFile,
     QueueLock,
+    QueueMissing,
     SessionCorrupt,
     SessionFile,
     SessionLoaded,
@@ -23,15 +24,16 @@ from cueloop_daemon.core.model import (
     Snapshot,
     Unusable,
 )
-from cueloop_daemon.core.overview import overview_document, queue_report
+from cueloop_daemon.core.overview import missing_queue, overview_document, queue_report
 from cueloop_daemon.core.request import PREVIEW, Answer, run_request
 from cueloop_daemon.core.resolve import resolve_document
-from cueloop_daemon.core.stamps import format_stamp, parse_stamp
+from cueloop_daemon.core.stamps import Age, age_of, format_stamp, parse_stamp
 from cueloop_protocol import codes
 from cueloop_protocol.base import to_json_bytes
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.resolve import ResolveDocument
+from cueloop_protocol.documents.session import Session
 from cueloop_protocol.params import RunRequest
 from cueloop_protocol.results import PreviewResult, SessionGetResult, Standing
 from cueloop_protocol.results import Snapshot as SnapshotResult
@@ -82,7 +84,7 @@ def resume_preview(facts: Snapshot, now: datetime, asked: RunRequest) -> Preview
 
 
 def session_get(facts: Snapshot, now: datetime, path: str) -> SessionGetResult:
-    """The result of `session.get`. The decision is left out where config or queue cannot be used: the session is still shown."""
+    """The result of `session.get`. Where config or queue cannot be used, that is told beside the session, which is still shown."""
     decision = preview(facts, now, task_id=None, resume=True)
     return SessionGetResult.model_validate(
         {
@@ -91,9 +93,21 @@ def session_get(facts: Snapshot, now: datetime, path: str) -> SessionGetResult:
             "settling": facts.settling,
             "path": path,
             "decision": decision,
+            "error": None if decision is not None else _obstacle(facts),
+            "active_run": active_run_state(facts.active_run),
+            "queue_lock": queue_lock_state(facts.lock),
             **_session_fields(facts.session, decision, now),
         }
     )
+
+
+def _obstacle(facts: Snapshot) -> dict[str, object] | None:
+    """The error document of the first file without which no run can start; None if there is none."""
+    for document in (facts.config, facts.queue):
+        found = missing_queue(document) if isinstance(document, QueueMissing) else document
+        if isinstance(found, Unusable):
+            return _unusable(found).document
+    return None
 
 
 def _session_fields(file: SessionFile, decision: Decision | None, now: datetime) -> dict[str, object]:
@@ -101,9 +115,7 @@ def _session_fields(file: SessionFile, decision: Decision | None, now: datetime)
         case SessionMissing():
             return {"state": "missing"}
         case SessionLoaded(session, etag):
-            moment = parse_stamp(session.last_updated_at)
-            age = {} if moment is None else {"age_seconds": max(int((now - moment).total_seconds()), 0)}
-            return {"state": "loaded", "session": session, "etag": etag, **age}
+            return {"state": "loaded", "session": session, "etag": etag, "age_seconds": _age_seconds(session, now)}
         case SessionCorrupt(detail, etag):
             return {"state": "corrupt", "detail": detail, "etag": etag}
         case SessionTooLarge(size, etag):
@@ -116,6 +128,14 @@ def _session_fields(file: SessionFile, decision: Decision | None, now: datetime)
             return {"state": "unreadable", "detail": detail}
         case other:
             assert_never(other)
+
+
+def _age_seconds(session: Session, now: datetime) -> int | None:
+    """The age as the decision sees it, so None as well for a time stamp too far ahead of the clock."""
+    moment = parse_stamp(session.last_updated_at)
+    if moment is None or not isinstance(age_of(session.last_updated_at, now), Age):
+        return None
+    return max(int((now - moment).total_seconds()), 0)
 
 
 def subscription_snapshot(facts: Snapshot, now: datetime, questions: tuple[Question, ...]) -> SnapshotResult:

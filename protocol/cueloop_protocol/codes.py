@@ -204,7 +204,7 @@ def run_active(run_id: str) -> RpcError:
     return RpcError(
         RUN_ACTIVE,
         f"Run {run_id} is active in this repository.",
-        detail="One run at a time: stop or cancel it first.",
+        detail="One run at a time: end it first, by `cueloop run stop` (after its task) or `cueloop run cancel` (now).",
         run_id=run_id,
     )
 
@@ -232,7 +232,9 @@ def conflict(message: str, *, detail: str | None = None, session_etag: str | Non
 def lock_held(label: str | None, pid: int | None, started_at: str | None) -> RpcError:
     """Another tool holds the queue lock while it runs; CueLoopMac looks for the words "queue lock"."""
     holder = f"{label or 'another tool'}, pid {pid if pid is not None else 'unknown'}, since {started_at or 'an unknown time'}"
-    return RpcError(LOCK_HELD, f"The queue lock is held by {holder}.")
+    return RpcError(
+        LOCK_HELD, f"The queue lock is held by {holder}.", detail="Wait until it is done, or end it where it was started."
+    )
 
 
 def limit_exceeded(message: str) -> RpcError:

@@ -89,7 +89,9 @@ PrintedSession = Annotated[Session, PlainSerializer(_printed_session)]
 class SessionGetResult(Observed):
     """What the session file is. `etag` names its bytes; `detail` says why it is no session; `age_seconds` is left out if unknown.
 
-    `decision` is what a run with `--resume` would do now.
+    `decision` is what a run with `--resume` would do now; `error`, in its place, names the file that keeps the next run from
+    starting. Under `active_run` the session is that run's, and `decision` the one it started with. Under a live `queue_lock` of
+    a run the session is another tool's, and there is no decision.
     """
 
     state: SessionState
@@ -99,6 +101,9 @@ class SessionGetResult(Observed):
     etag: Maybe[str] = None
     detail: Maybe[str] = None
     decision: Maybe[Decision] = None
+    error: Maybe[ErrorDocument] = None
+    active_run: Maybe[ActiveRunState] = None
+    queue_lock: Maybe[QueueLockState] = None
     settling: bool
 
     @model_validator(mode="after")
@@ -106,6 +111,8 @@ class SessionGetResult(Observed):
         given = {name for name in ("session", "etag", "detail") if getattr(self, name) is not None}
         if given != _FIELDS_OF[self.state] or (self.age_seconds is not None and self.state != "loaded"):
             raise PydanticCustomError("session_state", "session, etag, detail and age_seconds do not fit the state")
+        if self.decision is not None and self.error is not None:
+            raise PydanticCustomError("session_decision", "there is a decision or an error that prevents it, not both")
         return self
 
 

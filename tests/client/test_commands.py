@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -11,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from client.fakes import Connection, Handler, Recorder, answering, make_world, serving
 from cueloop_client.main import run
-from cueloop_protocol.codes import RpcError, conflict, document_unusable, method_not_found
+from cueloop_protocol.codes import (
+    RpcError,
+    conflict,
+    document_unusable,
+    error_document,
+    lock_held,
+    method_not_found,
+    run_active,
+)
 from cueloop_protocol.documents.stop import StopDocument
 from cueloop_protocol.roots import Root
 
@@ -38,6 +47,7 @@ DECISION = {
 }  # fmt: skip
 COMMON = {"revision": 1, "observed_at": "2026-02-07T10:35:00Z", "settling": False, "path": "/r/.cueloop/cache/session.jsonc"}
 LOADED = {**COMMON, "state": "loaded", "session": SESSION, "etag": "e1", "age_seconds": 90_061, "decision": DECISION}
+UNDECIDED = {name: value for name, value in LOADED.items() if name != "decision"}
 MISSING = {**COMMON, "state": "missing"}
 DAMAGED = {**COMMON, "state": "corrupt", "etag": "e2", "detail": "Line 3: two keys."}
 UNREADABLE = {**COMMON, "state": "unreadable", "detail": "It is a link."}
@@ -96,6 +106,18 @@ class TestMachine:
         called, received = call_with(root, environ, answering(results), "machine workspace overview")
         assert called.document == {"version": 1, "queue": {}}
         assert received[0]["params"]["exact"] is True
+
+    def test_a_folder_that_is_not_there_is_an_error_document(self, root: Root, environ: dict[str, str]) -> None:
+        called = call(Root("/nonexistent", "/nonexistent"), environ, "machine config resolve")
+        assert (called.code, called.out, called.error["version"]) == (1, "", 1)
+        assert "/nonexistent" in called.error["message"]
+
+    @pytest.mark.parametrize("line", ["--repo= session show", "machine config resolve --repo="])
+    def test_an_empty_repo_is_wrong_usage(self, environ: dict[str, str], line: str) -> None:
+        recorder = Recorder()
+        assert run(line.split(), make_world(environ, recorder)) == 2
+        assert run(["--repo", "", "session", "show"], make_world(environ, recorder)) == 2
+        assert (recorder.out, recorder.err.count("--repo needs a folder")) == ("", 2)
 
     def test_an_error_is_one_document_and_nothing_else(self, root: Root, environ: dict[str, str]) -> None:
         error = document_unusable("config_incompatible", "config.jsonc: x", "the key y")
@@ -217,7 +239,15 @@ class TestSession:
             ({**COMMON, "state": "too_large", "etag": "e", "detail": "2 MB"}, ["too large", "2 MB", "session clear"]),
             ({**COMMON, "state": "too_new", "etag": "e", "detail": "version 2"}, ["newer version", "version 2"]),
             ({**COMMON, "state": "newfangled"}, ["newfangled"]),
-            ({**LOADED, "age_seconds": None}, ["cannot be told from its time stamp"]),
+            ({**LOADED, "age_seconds": None}, ["cannot be told from its time stamp (2026-02-07T10:30:00.000000000Z)"]),
+            (
+                {**UNDECIDED, "error": error_document("config_incompatible", "phases is 7.", "1 to 3.")},
+                ["Interrupted session of RQ-0001", "The next run cannot start: phases is 7.\n  1 to 3.\n", "session clear"],
+            ),
+            (
+                {**MISSING, "error": error_document("queue_corrupted", "There is no queue file at /q.")},
+                ["No interrupted session.\n\nThe next run cannot start: There is no queue file at /q.\n"],
+            ),
             ({**MISSING, "settling": True}, ["look again in a moment"]),
         ],
     )
@@ -225,6 +255,50 @@ class TestSession:
         called, _ = call_with(root, environ, answering({"session.get": found}), "session show")
         assert called.code == 0
         assert all(words in called.out for words in said), called.out
+
+    @pytest.mark.parametrize(
+        ("beside", "said"),
+        [
+            (
+                {"active_run": {"run_id": "r7"}, "decision": DECISION},
+                "Run r7 is at work here.\n  To see it: cueloop run status\n",
+            ),
+            (
+                {"queue_lock": {"label": "run loop", "pid": 77, "started_at": "10:00", "live": True}},
+                "Another tool is at work here (run loop, process 77, since 10:00).",
+            ),
+        ],
+    )
+    def test_a_running_session_is_not_called_interrupted(
+        self, root: Root, environ: dict[str, str], beside: dict[str, Any], said: str
+    ) -> None:
+        called, _ = call_with(root, environ, answering({"session.get": {**UNDECIDED, **beside}}), "session show")
+        assert called.out.startswith("Session of a run that is under way, for RQ-0001\n")
+        assert said in called.out
+        assert "With --resume" not in called.out
+        assert "session clear" not in called.out
+
+    @pytest.mark.parametrize(
+        "lock",
+        [
+            {"label": "task", "pid": 77, "live": True},
+            {"label": "run one", "pid": 77, "live": False},
+        ],
+    )
+    def test_a_lock_that_is_no_live_run_leaves_the_session_interrupted(
+        self, root: Root, environ: dict[str, str], lock: dict[str, Any]
+    ) -> None:
+        called, _ = call_with(root, environ, answering({"session.get": {**LOADED, "queue_lock": lock}}), "session show")
+        assert called.out.startswith("Interrupted session of RQ-0001\n")
+        assert "With --resume, the next run says: Resume: continuing." in called.out
+
+    @pytest.mark.parametrize("error", [run_active("r7"), lock_held("run one", 7, "10:00")])
+    def test_a_clear_that_is_refused_says_what_to_do(self, root: Root, environ: dict[str, str], error: RpcError) -> None:
+        called, _ = call_with(root, environ, answering({"session.clear": error}), "session clear --etag e1")
+        assert called.code == 1
+        message, remedy = called.err.splitlines()
+        assert error.message in message
+        assert "cueloop run stop" in remedy or "end it where it was started" in remedy
 
     def test_no_escape_sequence_of_a_file_reaches_the_terminal(self, root: Root, environ: dict[str, str]) -> None:
         found = {**LOADED, "session": {**SESSION, "task_id": "RQ\x1b[2J\r", "model": "é\x9b31m"}}
@@ -298,7 +372,10 @@ class TestSession:
         called = call(Root(str(short / "bare"), str(short / "bare")), environ, "session clear --etag e")
         assert called.code == 1
         assert os.listdir(short / "bare") == []
-        assert ".cueloop is missing" in called.err
+        assert called.err.splitlines() == [
+            f"cueloop: {short}/bare has no .cueloop folder.",
+            "Make it a CueLoop repository with `cueloop init`, or name another one with --repo.",
+        ]
 
 
 class TestWithoutADaemon:
@@ -311,7 +388,11 @@ class TestWithoutADaemon:
     def test_without_the_folder_it_answers_and_creates_nothing(self, short: Path, environ: dict[str, str]) -> None:
         (short / "bare").mkdir()
         bare = Root(str(short / "bare"), str(short / "bare"))
-        assert call(bare, environ, "session show").out == "No interrupted session.\n"
+        assert call(bare, environ, "session show").out.splitlines() == [
+            "No interrupted session.",
+            f"{short}/bare has no .cueloop folder.",
+            "Make it a CueLoop repository with `cueloop init`, or name another one with --repo.",
+        ]
         assert call(bare, environ, "machine config resolve").code == 0
         assert os.listdir(short / "bare") == []
 
@@ -369,11 +450,40 @@ class TestRunStop:
 
     def test_without_the_folder_nothing_is_created(self, short: Path, environ: dict[str, str]) -> None:
         (short / "bare").mkdir()
-        called = call(Root(str(short / "bare"), str(short / "bare")), environ, "machine run stop")
+        bare = Root(str(short / "bare"), str(short / "bare"))
+        called = call(bare, environ, "machine run stop")
         assert (called.code, called.error["code"]) == (1, "unknown")
+        assert call(bare, environ, "machine run stop --dry-run").error == called.error
         assert os.listdir(short / "bare") == []
 
     def test_a_file_in_the_way_is_a_sentence(self, root: Root, environ: dict[str, str]) -> None:
         Path(root.join(".cueloop/cache")).write_text("")
         called = call(root, environ, "machine run stop")
         assert "not a folder" in called.error["message"]
+        assert call(root, environ, "machine run stop --dry-run").error == called.error
+
+    @pytest.mark.parametrize("name", [".cueloop", ".cueloop/cache"])
+    def test_a_closed_folder_is_named_before_and_when_it_is_tried(
+        self, root: Root, environ: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        os.makedirs(root.join(name), exist_ok=True)
+        closed = root.join(name)
+        real_open, real_makedirs, real_access = os.open, os.makedirs, os.access
+
+        def refuse_open(path: str, flags: int, mode: int = 0o777, **rest: int) -> int:
+            if str(path) == root.join(".cueloop/cache/stop_requested"):
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return real_open(path, flags, mode, **rest)
+
+        def refuse_makedirs(path: str, mode: int = 0o777, exist_ok: bool = False) -> None:
+            if str(path) == root.join(".cueloop/cache") and name == ".cueloop":
+                raise PermissionError(errno.EACCES, "Permission denied")
+            real_makedirs(path, mode, exist_ok)
+
+        monkeypatch.setattr("os.access", lambda path, mode, **rest: path != closed and real_access(path, mode, **rest))
+        monkeypatch.setattr("os.open", refuse_open)
+        monkeypatch.setattr("os.makedirs", refuse_makedirs)
+        called = call(root, environ, "machine run stop")
+        assert (called.code, called.error["code"]) == (1, "permission_denied")
+        assert called.error["detail"].startswith(f"Make {closed} writable")
+        assert call(root, environ, "machine run stop --dry-run").error == called.error

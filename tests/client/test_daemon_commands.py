@@ -122,7 +122,7 @@ class TestStartAndStop:
     def test_where_no_daemon_can_run_nothing_is_created(self, short: Path, environ: dict[str, str]) -> None:
         (short / "bare").mkdir()
         code, said = call(Root(str(short / "bare"), str(short / "bare")), environ, "daemon start")
-        assert (code, "No daemon can run here" in said.err) == (1, True)
+        assert (code, "has no .cueloop folder" in said.err) == (1, True)
         assert os.listdir(short / "bare") == []
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from client.fakes import answering, make_world, serving
 from cueloop_client.failures import Misfit
-from cueloop_client.reach import check_version, located_process, may_have_daemon, reach
+from cueloop_client.reach import check_version, located_process, may_have_daemon, reach, why_no_daemon
 from cueloop_protocol.identity import boot_id, process_start_time
 from cueloop_protocol.place import FOLDER, LOCATOR, Locator, locator_bytes
 from cueloop_protocol.roots import Root, open_root
@@ -71,6 +71,14 @@ def test_the_locator_finds_a_daemon_that_another_environment_started(root: Root,
         process = located_process(root, world)
         assert process is not None
         assert process.pid == os.getpid()
+
+
+def test_what_is_closed_is_named_with_the_remedy(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.makedirs(root.join(FOLDER))
+    closed = root.join(".cueloop/cache")
+    assert why_no_daemon(root) is None
+    monkeypatch.setattr("os.access", lambda path, mode: path != closed)
+    assert why_no_daemon(root) == (f"{closed} may not be written.", f"Make it writable: chmod u+rwx {closed} (if it is yours).")
 
 
 class TestWhereADaemonMayRun:

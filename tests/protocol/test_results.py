@@ -6,7 +6,7 @@ import pytest
 from cueloop_protocol import examples
 from cueloop_protocol.base import JsonObject, Wire, dump
 from cueloop_protocol.documents.session import Session
-from cueloop_protocol.example_values import DOCUMENT, ERROR, RECORD, SESSION, SNAPSHOT
+from cueloop_protocol.example_values import ACTIVE_RUN, DOCUMENT, ERROR, RECORD, RESUMING, SESSION, SNAPSHOT
 from cueloop_protocol.methods import METHODS
 from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.results import SessionGetResult, Snapshot
@@ -41,6 +41,14 @@ def test_a_session_file_has_nothing_else(state: str, key: str) -> None:
     else:
         with pytest.raises(ValidationError, match="do not fit the state"):
             SessionGetResult.model_validate(changed)
+
+
+def test_there_is_a_decision_or_what_prevents_it() -> None:
+    value = {**HEAD, "state": "missing"}
+    for beside in ({"decision": RESUMING}, {"error": ERROR}, {"queue_lock": {"live": True}}, {"active_run": ACTIVE_RUN}):
+        assert dump(SessionGetResult.model_validate({**value, **beside})) == {**value, **beside}
+    with pytest.raises(ValidationError, match="not both"):
+        SessionGetResult.model_validate({**value, "decision": RESUMING, "error": ERROR})
 
 
 def test_a_session_is_printed_without_nulls() -> None:

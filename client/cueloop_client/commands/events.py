@@ -12,7 +12,7 @@ from cueloop_client.calling import with_caller
 from cueloop_client.failures import Failure, Usage
 from cueloop_client.fast import read
 from cueloop_client.note_text import KINDS, is_wanted, note_line
-from cueloop_client.reach import may_have_daemon
+from cueloop_client.reach import why_no_daemon
 from cueloop_client.shapes import count, member, text
 
 TYPE_CHECKING = False
@@ -39,18 +39,15 @@ def run(context: Context) -> int:
     if strange:
         raise Usage(f"There is no kind {strange[0]!r}: the kinds are {', '.join(KINDS)}.")
     root = context.root()
-    if not may_have_daemon(root):
-        raise Failure(
-            f"There are no events here: without a .cueloop folder that can be written in {root.path}, no daemon can run.",
-            word="permission_denied",
-        )
+    if (found := why_no_daemon(root)) is not None:
+        raise Failure(*found, word="permission_denied")
     anyio.run(_follow if context.values.has("follow") else _print_log, context, since)
     return 0
 
 
 def _since(context: Context) -> str | None:
     given = context.values.text("since")
-    if given is None:
+    if not given:  # an empty variable of a script that has seen nothing yet
         return None
     try:
         return str(Cursor.parse(given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from cueloop_protocol.frozen import Frozen
@@ -45,30 +46,58 @@ def run(context: Context) -> int:
 
 
 def look(root: Root) -> Marked:
-    """What `create` would do."""
-    there = os.path.lexists(root.join(MARKER))
-    return Marked("already_present" if there else "would_create", there, there)
+    """What `create` would do. Raises Failure where it would."""
+    if os.path.lexists(root.join(MARKER)):
+        return Marked("already_present", True, True)
+    _check_root(root)
+    cache = root.join(os.path.dirname(MARKER))
+    if os.path.lexists(cache) and not os.path.isdir(cache):
+        raise _in_the_way(root)
+    closed = next((name for name in (".cueloop/cache", ".cueloop") if os.path.lexists(root.join(name))), ".cueloop")
+    if not os.access(root.join(closed), os.W_OK | os.X_OK):
+        raise _not_created(root, "Permission denied", "permission_denied")
+    return Marked("would_create", False, False)
 
 
 def create(root: Root) -> Marked:
     """Create the marker unless any file has its name. Raises Failure."""
-    if not os.path.isdir(root.join(".cueloop")):
-        raise Failure(f"There is no .cueloop folder in {shown(root.path)}, so nothing can be running there to be stopped.")
+    _check_root(root)
     try:
         os.makedirs(root.join(os.path.dirname(MARKER)), exist_ok=True)
         fd = os.open(root.join(MARKER), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     except FileExistsError:
         if os.path.lexists(root.join(MARKER)):
             return Marked("already_present", True, True)
-        raise Failure(f"{shown(root.path)}/.cueloop/cache is not a folder, so the stop marker cannot be created.") from None
+        raise _in_the_way(root) from None
     except OSError as exc:
-        raise Failure(
-            f"The stop marker {shown(os.path.join(root.path, MARKER))} cannot be created: {exc.strerror}.",
-            "Make the folder .cueloop/cache writable, or free space there.",
-            word="permission_denied" if isinstance(exc, PermissionError) else "unknown",
-        ) from exc
+        word = "permission_denied" if isinstance(exc, PermissionError) or exc.errno == errno.EROFS else "unknown"
+        raise _not_created(root, exc.strerror or str(exc), word) from exc
     os.close(fd)
     return Marked("created", False, True)
+
+
+def _check_root(root: Root) -> None:
+    if not os.path.isdir(root.join(".cueloop")):
+        raise Failure(
+            f"{shown(root.path)} has no .cueloop folder, so nothing can be running there to be stopped.",
+            "Name the repository with --repo.",
+        )
+
+
+def _in_the_way(root: Root) -> Failure:
+    return Failure(
+        f"{shown(root.path)}/.cueloop/cache is not a folder, so the stop marker cannot be created.",
+        "Move away what stands there.",
+    )
+
+
+def _not_created(root: Root, why: str, word: str) -> Failure:
+    there = next((name for name in (".cueloop/cache", ".cueloop") if os.path.lexists(root.join(name))), ".cueloop")
+    return Failure(
+        f"The stop marker {shown(os.path.join(root.path, MARKER))} cannot be created: {why}.",
+        f"Make {shown(root.path)}/{there} writable, or free space there.",
+        word=word,
+    )
 
 
 def stop_document(marked: Marked, dry_run: bool, paths: dict[str, Any], marker: str) -> dict[str, Any]:

@@ -28,9 +28,7 @@ def overview_document(snapshot: Snapshot, preview: Decision | None, now: datetim
     if isinstance(config, Unusable):
         return config
     if isinstance(queue, QueueMissing):
-        return Unusable(
-            "queue_corrupted", f"There is no queue file at {queue.path}.", "Create one with `cueloop init`.", queue.path
-        )
+        return missing_queue(queue)
     if isinstance(queue, Unusable):
         return queue
     if isinstance(done, Unusable):
@@ -51,6 +49,11 @@ def overview_document(snapshot: Snapshot, preview: Decision | None, now: datetim
         parts += [b',"next_runnable_task_id":', to_json(found.next_runnable)]
     parts += [b',"runnability":', to_json(found.document), b'},"config":', resolve_json(document), b"}"]
     return b"".join(parts)
+
+
+def missing_queue(queue: QueueMissing) -> Unusable:
+    """A queue file that does not exist, where an answer needs one."""
+    return Unusable("queue_corrupted", f"There is no queue file at {queue.path}.", "Create one with `cueloop init`.", queue.path)
 
 
 def queue_report(queue: QueueFile, done: QueueFile | None, config: Config, now: datetime) -> Report:

@@ -77,7 +77,7 @@ def _config(cli: Cli, gate: Path) -> str:
         "ci_gate": {"enabled": True, "argv": [str(gate)]},
         "notification": {"enabled": False},
         "runner_retry": {"max_attempts": 1},
-        "phase_overrides": {},
+        "phase_overrides": {"phase2": {"model": cli.model}},  # the built-in one stands above the model of the agent
     }
     return json.dumps({"version": 2, "agent": agent, "queue": {"id_prefix": TASK_ID.partition("-")[0]}})
 

@@ -84,3 +84,4 @@ def test_a_failing_api_fails_the_run_whatever_the_exit_code(cli: Cli, tmp_path: 
         assert done.returncode == 1, done.stdout + done.stderr
         assert done.stderr.strip()
         assert (repo.status_in("queue"), repo.status_in("done"), repo.has_session) == ("doing", None, True)
+    assert stand_in.asked

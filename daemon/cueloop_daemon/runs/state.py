@@ -49,6 +49,8 @@ class TaskState(Value):
     """What is to be said to the agent in place of the phase's prompt: an answer to a question."""
     seconds: int | None = None
     """Unix time of the phase's first invocation, of which ids of our own are made; None before it."""
+    last_seconds: int = 0
+    """Of the phase before; no two phases have the same, so that no id is made twice."""
     fresh_starts: int = 0
     """How many conversations were begun in this phase of this iteration."""
 

@@ -42,16 +42,13 @@ def run_as_child(root: str) -> Any:
     """A fake shim's `play` that really runs the child, to its end."""
 
     def play(order: Order) -> Script | NotStarted:
-        stdin = subprocess.DEVNULL if order.stdin is None else open(order.stdin, "rb")
+        told = b"" if order.stdin is None else Path(order.stdin).read_bytes()
         try:
             done = subprocess.run(
-                order.argv, env=dict(order.env), cwd=root, stdin=stdin, capture_output=True, timeout=60, check=False
+                order.argv, env=dict(order.env), cwd=root, input=told, capture_output=True, timeout=60, check=False
             )
         except OSError as exc:
             return NotStarted("exec", exc.errno or 0)
-        finally:
-            if stdin is not subprocess.DEVNULL:
-                stdin.close()
         code, signal = (done.returncode, None) if done.returncode >= 0 else (None, -done.returncode)
         sizes = len(done.stdout), len(done.stderr)
         return Script(done.stdout, done.stderr, Exited(code, signal, "self", *sizes, 0))
@@ -93,6 +90,7 @@ class Memory:
     etags: tuple[str, ...] = ()
     answers: list[tuple[str, str | None]] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
+    answered: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     output: list[tuple[int, str, int]] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
     notified: list[str] = field(default_factory=list)
@@ -104,15 +102,25 @@ class TestWorld:
     __test__ = False
 
     def __init__(
-        self, root: Root, caller: Caller, params: RunStartParams, env: Mapping[str, str], shim: FakeShim, memory: Memory
+        self,
+        root: Root,
+        caller: Caller,
+        params: RunStartParams,
+        env: Mapping[str, str],
+        shim: FakeShim,
+        memory: Memory,
+        *,
+        system: System | None = None,
+        author: Author | None = None,
+        run_id: str = "r-1",
     ) -> None:
         self.root = root
         self.caller = caller
         self.memory = memory
         self.shim = shim
-        self.run = RunIdentity("r-1", params, caller, env)
+        self.run = RunIdentity(run_id, params, caller, env)
         self.link = FakeLink(shim)
-        base = Path(root.base, ".cueloop", "cache", "cueloopd", "runs", "r-1")
+        base = Path(root.base, ".cueloop", "cache", "cueloopd", "runs", run_id)
         base.mkdir(parents=True, exist_ok=True)
         self.folder = Folder(base, shim)
         self.trees = GitTrees(root, caller, env, ())
@@ -122,9 +130,9 @@ class TestWorld:
         assert isinstance(config.config, Config)
         self.config = config.config
         queue, done = queue_places(config, root, caller)
-        system, author = System(), Author(os.getpid(), process_start_time(os.getpid()) or "")
+        system, author = system or System(), author or Author(os.getpid(), process_start_time(os.getpid()) or "")
         self.files = QueueFiles(queue.io, done.io, system, author, lambda: True)
-        store = SessionStore(
+        self.session_store = SessionStore(
             root,
             system=system,
             clock=self.now,
@@ -133,7 +141,7 @@ class TestWorld:
             uid=os.getuid(),
             still_ours=lambda: True,
         )
-        self.sessions = RunSessionWriter(store, system, self.now, memory.etags, self._remember)
+        self.sessions = RunSessionWriter(self.session_store, system, self.now, memory.etags, self._remember)
         self.prompts = PromptFiles(root, ())
         self.plugins: Mapping[str, PluginFacts] = {}
         self.questions = self
@@ -171,7 +179,8 @@ class TestWorld:
     async def ask(self, question: Question) -> tuple[str, str | None]:
         if question.question_id not in {one.question_id for one in self.memory.asked}:
             self.memory.asked.append(question)
-        return self.memory.answers.pop(0) if self.memory.answers else ("keep", None)
+            self.memory.answered[question.question_id] = self.memory.answers.pop(0) if self.memory.answers else ("keep", None)
+        return self.memory.answered[question.question_id]
 
     def send(self, title: str, text: str, *, kind: str) -> None:
         self.memory.notified.append(f"{kind}: {title}")

@@ -68,9 +68,9 @@ async def run_phase(state: State, journal: Journal, world: World) -> State:
     at = await moment(journal, world, "entered/at")
     await journal.emit("entered", PhaseEntered(timestamp=at, run_mode=mode_of(world), task_id=task.task_id, phase=scene.word))
     trouble = await with_heartbeat(journal, world, task.session, lambda: _work(scene))
+    task = task.model_copy(update={"seconds": scene.seconds, "fresh_starts": scene.fresh_starts})
     if trouble is not None:
-        after = task.model_copy(update={"seconds": scene.seconds, "fresh_starts": scene.fresh_starts})
-        return state.model_copy(update={"task": after, "next": "fail", "fail": _fail_state(trouble)})
+        return state.model_copy(update={"task": task, "next": "fail", "fail": _fail_state(trouble)})
     at = await moment(journal, world, "completed/at")
     await journal.emit("completed", PhaseCompleted(timestamp=at, run_mode=mode_of(world), task_id=task.task_id, phase=scene.word))
     return await _next(state, task, journal, world)
@@ -84,10 +84,14 @@ async def _scene(task: TaskState, chosen: _Chosen, journal: Journal, world: Worl
         runner = runner.with_version(await journal.note("version", partial(world.version_text, asks), TEXT))
     for number, text in enumerate(chosen.warnings):
         await warn(journal, world, f"settings/{number}", text, task_id=task.task_id)
-    seconds = await journal.note("seconds", later(lambda: task.seconds or int(world.now().timestamp())), NUMBER)
+    seconds = await journal.note("seconds", later(lambda: task.seconds or _seconds(task, world)), NUMBER)
     scene = Scene(journal, world, task, seconds, chosen.settings, runner, task.fresh_starts)
     world.show(task_id=task.task_id, phase=scene.word, state="running")
     return scene
+
+
+def _seconds(task: TaskState, world: World) -> int:
+    return max(int(world.now().timestamp()), task.last_seconds + 1)
 
 
 async def _work(scene: Scene) -> Trouble | None:
@@ -119,7 +123,8 @@ async def _begin_or_go_on(scene: Scene) -> Trouble | None:
 
 async def _next(state: State, task: TaskState, journal: Journal, world: World) -> State:
     """The phase after this one, the next iteration, or the end of the task's work."""
-    fresh = {"is_resumed": False, "is_worked": False, "message": None, "seconds": None, "fresh_starts": 0}
+    ids = {"seconds": None, "last_seconds": task.seconds or 0, "fresh_starts": 0}
+    fresh = {"is_resumed": False, "is_worked": False, "message": None, **ids}
     if task.phase < last_phase(task.phases):
         after = task.model_copy(update={**fresh, "phase": task.phase + 1})
         return state.model_copy(update={"task": after, "next": "phase"})

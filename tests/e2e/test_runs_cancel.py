@@ -8,8 +8,9 @@ import threading
 import time
 from typing import Any
 
-from cueloop_daemon.runs.program.child import GRACE
+import pytest
 
+from cueloop_daemon.runs.program.child import GRACE
 from support.runs import Stage, Told, finished, nothing_left, start
 from support.wire import Refused, Wire, wait_for
 from support.world import Daemon, World
@@ -105,12 +106,9 @@ def test_after_the_end_it_changes_nothing_e04(world: World, wire: Wire) -> None:
     record = finished(wire, run_id)
     assert record["summary"]["outcome"] == "ran"
     assert wire.call("run.cancel", run_id=run_id)["summary"] == record["summary"]
-    try:
+    with pytest.raises(Refused) as refused:
         wire.call("run.cancel")
-    except Refused as refused:
-        assert refused.code == -32005
-    else:
-        raise AssertionError("there is no run to cancel")
+    assert refused.value.code == -32005
 
 
 def test_the_app_s_way_sigterm_to_machine_run_is_a_cancel(world: World, daemon: Daemon) -> None:

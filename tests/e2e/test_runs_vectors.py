@@ -1,4 +1,4 @@
-"""The conformance vectors of runs: a sample of them by real commands, daemons, shims and agents. `check.py` beside the vectors plays all."""
+"""The conformance vectors of runs: a sample of them by real commands, daemons, shims and agents."""
 
 from __future__ import annotations
 

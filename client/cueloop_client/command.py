@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.flags import Flag
+from cueloop_protocol.frozen import Frozen
 
 
 class Command(Frozen):

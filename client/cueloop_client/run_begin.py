@@ -5,13 +5,12 @@ Standard library only.
 
 from __future__ import annotations
 
-from cueloop_protocol.codes import CONFIRMATION_REQUIRED, CONFIRMATION_STALE, RpcError
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.failures import INTERRUPTED, BadAnswer, Failure, Lost
 from cueloop_client.fast import change
 from cueloop_client.run_request import agents_environment, run_params
 from cueloop_client.shapes import answer, text
+from cueloop_protocol.codes import CONFIRMATION_REQUIRED, CONFIRMATION_STALE, RpcError
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,14 +5,13 @@ The asynchronous library has the same (`cueloop_client.api`); loading it would t
 
 from __future__ import annotations
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ANSWER_LIMIT, CHUNK, read_json, read_message, result_of, send
 from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon
 from cueloop_client.launch import launch
 from cueloop_client.reach import reach
 from cueloop_client.shapes import answer, text
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

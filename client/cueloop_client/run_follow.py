@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import select
 
-from cueloop_protocol.codes import NO_SUCH_RUN, SHUTTING_DOWN, RpcError
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.failures import BadAnswer, Lost, NoDaemon, Silent, StartFailed
 from cueloop_client.fast import change
 from cueloop_client.run_feed import Feed, Pending
 from cueloop_client.run_tell import interruption
 from cueloop_client.shapes import member, text
+from cueloop_protocol.codes import NO_SUCH_RUN, SHUTTING_DOWN, RpcError
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.session_text import particulars
 from cueloop_client.shapes import text
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cueloop_protocol.codes import RpcError
-
     from cueloop_client.context import Context
+    from cueloop_protocol.codes import RpcError
 
 
 class Prompt(Frozen):

@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import pytest
+
 from client.fakes import Connection, serving
 from client.run_fakes import RUN, STOPPED, STORY, SUMMARY, Script, call, event, finished
 from client.run_terminal import SECONDS, as_process, on_terminal

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from client.fakes import Connection, serving
 from client.run_fakes import RUN, STOPPED, STORY, SUMMARY, Script, call, event, finished, notification
 from client.run_terminal import CUELOOP, SECONDS, as_process

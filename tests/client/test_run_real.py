@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from client.run_terminal import CONTROL_C, SECONDS, Terminal, on_terminal
 from cueloop_protocol.roots import open_root
 from support.fixtures import world as world

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_client.argv import GLOBAL, Ours, PassedOn, Wrong, meaning
 from cueloop_client.failures import Usage
 from cueloop_client.flags import parse
@@ -12,8 +15,6 @@ from cueloop_client.run_request import NUMBERS, OPPOSITES, SWITCHED_ON, TEXTS, W
 from cueloop_client.table import COMMANDS
 from cueloop_protocol.overrides import Overrides
 from cueloop_protocol.params import RunStartParams
-from hypothesis import given
-from hypothesis import strategies as st
 
 RUNS = {words: command for words, command in COMMANDS.items() if words[-1] in ("one", "loop", "resume")}
 

@@ -6,6 +6,7 @@ import signal
 from typing import Any
 
 import pytest
+
 from client.fakes import Connection, FakeDaemon, serving
 from client.run_fakes import RUN, STOPPED, STORY, Script, finished, notification
 from client.run_terminal import CONTROL_C, CONTROL_D, SECONDS, on_terminal

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.codes import NO_SUCH_RUN, RpcError
-
 from cueloop_client.fast import change
 from cueloop_client.run_active import no_run
 from cueloop_client.shapes import answer, text
+from cueloop_protocol.codes import NO_SUCH_RUN, RpcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.layers import Layer, resolve
 from cueloop_daemon.core.runs.profiles import BUILT_IN_PROFILES, UnknownProfile, with_profile
 from cueloop_daemon.runners.effective import Effective, effective

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
-from cueloop_protocol.documents.config import Agent, Config
 from pydantic import BaseModel
+
+from cueloop_protocol.documents.config import Agent, Config
 
 M = TypeVar("M", bound=BaseModel)
 

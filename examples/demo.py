@@ -8,6 +8,7 @@ but the daemon's own folder `.cueloop/cache/cueloopd`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -24,6 +25,7 @@ import anyio
 from cueloop_client import connect
 from cueloop_client.api import Client, Subscription
 from cueloop_client.failures import Failure
+from cueloop_protocol.codes import RpcError
 from cueloop_protocol.documents.envelope import ConfigResolved, Event, QueueSnapshot, ResumeDecision, Warned
 from cueloop_protocol.notifications import EventNotification, GapNotification
 from cueloop_protocol.place import read_locator
@@ -32,6 +34,8 @@ from cueloop_protocol.roots import RootError, find_root
 TASK = "RQ-0001"
 LIMIT = timedelta(hours=24)
 ROUNDS = 12
+SHOWN_ROUNDS = 3
+WARM_CALLS = 20
 BOLD, DIM, PLAIN = ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "", "")
 
 
@@ -114,14 +118,18 @@ class View:
         self._subscription = subscription
         self.delays: list[float] = []
 
-    async def show_next(self, cause: float, is_awaited: Callable[[Event], bool] = is_decision) -> None:
-        """Wait for the next event that is awaited (a decision, unless said otherwise), at most five seconds, and print it."""
+    async def show_next(self, cause: float, is_awaited: Callable[[Event], bool] = is_decision, *, quiet: bool = False) -> None:
+        """Wait for the next event that is awaited (a decision, unless said otherwise), at most five seconds, and print it.
+
+        `quiet`: it is measured only. Raises TimeoutError.
+        """
         with anyio.fail_after(5):
             while True:
                 note = await anext(self._subscription)
                 if isinstance(note, EventNotification) and is_awaited(note.event):
                     delay = time.monotonic() - cause
-                    show(note.event, delay)
+                    if not quiet:
+                        show(note.event, delay)
                     self.delays.append(delay)
                     return
 
@@ -156,14 +164,19 @@ def has_no_preview(event: Event) -> bool:
     return isinstance(event, ConfigResolved) and event.payload.config.resume_preview is None
 
 
-async def show_preview(client: Client) -> None:
-    """What the next run would do, and how long it took to ask."""
+async def timed_preview(client: Client) -> tuple[dict[str, Any], float]:
+    """The document, and the milliseconds it took to ask for it. Raises RpcError for files that cannot be used."""
     began = time.perf_counter()
     result: dict[str, Any] = await client.call("config.resolve")
-    took = time.perf_counter() - began
-    document = result["document"]
+    return result["document"], (time.perf_counter() - began) * 1000
+
+
+async def show_preview(client: Client) -> None:
+    """What the next run would do, and how long it took to ask: at first, and when the daemon has it at hand."""
+    document, first = await timed_preview(client)
+    warm = statistics.median([(await timed_preview(client))[1] for _ in range(WARM_CALLS)])
     safety = document["safety"]
-    say(f"preview ({took * 1000:.1f} ms): {document['paths']['repo_root']}")
+    say(f"preview (asked first {first:.1f} ms, then {warm:.2f} ms): {document['paths']['repo_root']}")
     say(f"  trusted {safety['repo_trusted']}, dirty {safety['dirty_repo']}, runner {document['config']['agent']['runner']}")
     decision = document.get("resume_preview")
     if decision is None:
@@ -192,7 +205,9 @@ async def tell_the_story(sample: Sample, client: Client, times_out_at: float) ->
         await view.show_next(sample.put(sample.session, sample.session_text(now, phase=2)))
         say(f"\nan agent works on, {ROUNDS} updates in a row:")
         for number in range(ROUNDS):
-            await view.show_next(sample.put(sample.session, sample.session_text(now, phase=(1, 3)[number % 2])))
+            moment = sample.put(sample.session, sample.session_text(now, phase=(1, 3)[number % 2]))
+            await view.show_next(moment, quiet=number >= SHOWN_ROUNDS)
+        say(f"  … and {ROUNDS - SHOWN_ROUNDS} more")
         say("\nthe session is gone; with nothing to decide there is only a new document:")
         moment = time.monotonic()
         sample.session.unlink()
@@ -231,18 +246,38 @@ def await_daemon_end(root: str) -> None:
 
 async def real_view(repository: str) -> None:
     """The preview and all that is pushed, of a real repository, until Ctrl-C. A daemon that was started for this is stopped."""
-    root = find_root(repository)
+    root = find_root(os.path.expanduser(repository))
     was_running = read_locator(root, os.getuid()) is not None
     async with connect(root) as client:
         try:
-            await show_preview(client)
+            try:
+                await show_preview(client)
+            except RpcError as exc:
+                say(f"no preview: {plain(exc)}")
             say(f"\nwatching; change something in {root.path}/.cueloop, or press Ctrl-C")
             async with client.subscribe() as subscription:
                 await View(subscription).show_all()
         finally:
             if not was_running:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(5):
-                    await client.call("daemon.shutdown")
+                    await stop_if_alone(client)
+
+
+async def stop_if_alone(client: Client) -> None:
+    """Stop the daemon, unless somebody else has come to use it or a run is under way."""
+    for _ in range(10):  # our own subscription counts until the daemon has seen its end
+        if (await client.call("daemon.status"))["connections"] == 1:
+            with contextlib.suppress(RpcError):
+                await client.call("daemon.shutdown")
+            return
+        await anyio.sleep(0.05)
+    say("the daemon goes on: somebody else uses it")
+
+
+def plain(error: RpcError) -> str:
+    """What is wrong and what to do, in one or two lines."""
+    detail = error.document.get("detail")
+    return f"{error.message}\n  {detail}" if detail else error.message
 
 
 def main() -> int:
@@ -260,7 +295,16 @@ def main() -> int:
     except TimeoutError:
         print("demo: nothing was pushed within 5 s; the daemon's log is in .cueloop/cache/cueloopd/daemon.log", file=sys.stderr)
         return 1
-    except (RootError, Failure, OSError) as exc:
+    except subprocess.CalledProcessError as exc:
+        print(f"demo: {exc.cmd[0]} failed: {exc.stderr.decode(errors='replace').strip()}", file=sys.stderr)
+        return 1
+    except RpcError as exc:
+        print(f"demo: {plain(exc)}", file=sys.stderr)
+        return 1
+    except Failure as exc:
+        print(f"demo: {exc.message}" + (f"\n  {exc.detail}" if exc.detail else ""), file=sys.stderr)
+        return 1
+    except (RootError, OSError) as exc:
         print(f"demo: {exc}", file=sys.stderr)
         return 1
     return 0

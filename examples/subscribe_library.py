@@ -9,15 +9,19 @@ import sys
 
 import anyio
 from cueloop_client import connect
+from cueloop_client.failures import Failure
+from cueloop_protocol.codes import RpcError
 from cueloop_protocol.documents.envelope import ResumeDecision
 from cueloop_protocol.notifications import EventNotification, GapNotification
+from cueloop_protocol.roots import RootError
 
 
 async def main(repository: str, count: int) -> None:
     async with connect(repository) as client, client.subscribe(kinds=["resume_decision"]) as subscription:
         state = subscription.snapshot
         preview = state.document.resume_preview if state and state.document else None
-        print(preview.message if preview else "No interrupted session.", flush=True)
+        error = state.error if state else None
+        print(error.message if error else preview.message if preview else "No interrupted session.", flush=True)
         while count:
             note = await anext(subscription)
             if isinstance(note, GapNotification):
@@ -28,4 +32,9 @@ async def main(repository: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[1] if len(sys.argv) > 1 else ".", int(sys.argv[2]) if len(sys.argv) > 2 else -1)
+    try:
+        anyio.run(main, sys.argv[1] if len(sys.argv) > 1 else ".", int(sys.argv[2]) if len(sys.argv) > 2 else -1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (RootError, Failure, RpcError) as exc:
+        sys.exit(str(exc))

@@ -20,8 +20,11 @@ def main(repository: str, count: int) -> None:
         for line in sock.makefile("r", encoding="utf-8"):
             message = json.loads(line)
             if message.get("id") == 1:
-                preview = message["result"]["snapshot"].get("document", {}).get("resume_preview")
-                print(preview["message"] if preview else "No interrupted session.", flush=True)
+                if "error" in message:
+                    sys.exit(message["error"]["message"])
+                state = message["result"]["snapshot"]  # with `error` in place of `document` where a file cannot be used
+                told = state.get("error") or state.get("document", {}).get("resume_preview")
+                print(told["message"] if told else "No interrupted session.", flush=True)
             elif message.get("method") == "event":
                 print(message["params"]["event"]["message"], flush=True)
                 count -= 1
@@ -30,4 +33,9 @@ def main(repository: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else ".", int(sys.argv[2]) if len(sys.argv) > 2 else -1)
+    try:
+        main(sys.argv[1] if len(sys.argv) > 1 else ".", int(sys.argv[2]) if len(sys.argv) > 2 else -1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sys.exit("No daemon runs there. Start it: cueloop daemon start")

@@ -15,16 +15,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from faults.runs_world import Faults, kinds, make, no_shim_left, output, session_of
+from faults.runs_world import kinds, make, no_shim_left, output, session_of
 from support.repository import task
 from support.runs import Fact
 
 ACT = """
-with open(f"work-{TASK}.txt", "a") as file:
-    file.write(f"{PHASE} {os.environ['CUELOOP_RUN_ID']}\\n")
+if PHASE != "plan":
+    with open(f"work-{TASK}.txt", "a") as file:
+        file.write(f"{PHASE} {os.environ['CUELOOP_RUN_ID']}\\n")
 work(f"did {PHASE} of {TASK}\\n")
 """
-"""Each call leaves a line in the tree, so that what was done twice is committed twice."""
+"""Each call that may leaves a line in the tree, so that what was done twice is committed twice."""
 
 GATE = '#!/bin/sh\necho "$CUELOOP_RUN_ID" >>"$(dirname "$0")/gates"\n'
 
@@ -84,7 +85,7 @@ class Trials:
         assert run is not None, about
         assert told is None or told["run_id"] == run["run_id"], about
         notes = faults.heard(run)
-        assert kinds(notes) == whole.kinds, about
+        assert kinds(notes) == whole.kinds, f"{about}: {kinds(notes)} instead of {whole.kinds}: {notes}"
         self._check(run, notes, about)
 
     def _asked(self) -> Fact:
@@ -130,7 +131,7 @@ class Trials:
         for one in self._ids():
             assert {phase: calls[one, phase] for phase in phases} == dict.fromkeys(phases, 1), about
             assert (queued.get(one), done.get(one)) == (None, "done"), about
-            assert self._committed(one) == "".join(f"{phase} {run['run_id']}\n" for phase in phases), about
+            assert self._committed(one) == "".join(f"{phase} {run['run_id']}\n" for phase in phases if phase != "plan"), about
         gates = (stage.folder / "gates").read_text().split()
         assert gates.count(run["run_id"]) == self.shape.tasks, about
         wanted = "".join(f"did {phase} of {one}\n" for one in self._ids() for phase in phases)

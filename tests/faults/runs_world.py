@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cueloop_daemon.shim.wire import STOPPED
 from support.repository import git
 from support.runs import Fact, Stage
 from support.wire import SECONDS, Ended, Wire, wait_for
@@ -39,7 +40,17 @@ class Faults:
         return self.daemon
 
     def start(self) -> Daemon:
-        """A daemon that passes places."""
+        """A daemon that passes places. One that a client or a shim has started meanwhile makes way as a crash would let it."""
+        while True:
+            try:
+                return self._start()
+            except DidNotStart as exc:
+                if not exc.said.get("owned"):
+                    raise
+                with suppress(ProcessLookupError):
+                    os.kill(exc.said["owned"]["pid"], signal.SIGKILL)
+
+    def _start(self) -> Daemon:
         environ = {**self.world.environ, "TRIAL": str(self.stage.folder), "TRIAL_BOOT": self.boot}
         reading, writing = os.pipe()
         stderr = self.world.folder / "stderr-of-daemons"
@@ -96,6 +107,11 @@ class Faults:
     def has_died(self) -> None:
         """Return when the daemon is dead, by SIGKILL."""
         assert self.served.process.wait(SECONDS) == -signal.SIGKILL, self.served.stderr.read_text()
+
+    def kill(self) -> None:
+        """SIGKILL the daemon; no shim brings one back, so that the next one is the test's own."""
+        (self.world.repository.path / STOPPED).touch()
+        self.served.kill()
 
     def close(self) -> None:
         """End everything of this world."""

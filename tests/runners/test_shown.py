@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cueloop_daemon.runners import Conversation, Failed, Prompt, Succeeded
+from cueloop_daemon.runners import Conversation, Failed, Gone, LoginNeeded, Prompt, Succeeded
 from cueloop_daemon.runners.members import MemberScanner
 from runners.streams import GOOD, UUID, built_in, lines, read, says, settings
 
@@ -78,6 +78,46 @@ def test_the_telling_line_of_standard_error_is_the_reason() -> None:
     assert isinstance(verdict, Failed)
     assert verdict.reason == "pi failed with exit code 1: Error: config is broken."
     assert verdict.tail == "Error: config is broken\n  see docs"
+
+
+def test_the_reason_for_a_login_is_told_not_the_advice_that_follows() -> None:
+    err = b"No API key found for openai-codex.\n\nUse /login to log into a provider. See:\n  /opt/docs\n"
+    verdict = read(built_in("pi"), b"", err, 1).verdict
+    assert isinstance(verdict, LoginNeeded)
+    assert verdict.reason == "pi failed with exit code 1: No API key found for openai-codex."
+
+
+def test_an_id_of_ours_that_is_new_to_pi_is_no_news() -> None:
+    err = b"Warning: No project session found with id 'RQ-0001-p0-1'; creating a new session with that id.\nWarning: old node\n"
+    told = read(built_in("pi"), b"", err, 1)
+    assert told.shown == "Warning: old node\n"
+    assert isinstance(told.verdict, Failed)
+    assert told.verdict.tail == "Warning: old node"
+
+
+def test_colours_are_no_part_of_a_reason() -> None:
+    err = b"\x1b[91m\x1b[1mError: \x1b[0mSession not found\n"
+    verdict = read(built_in("opencode"), b"", err, 1, resumed="ses_1").verdict
+    assert verdict == Gone("opencode no longer has the session ses_1: Error: Session not found")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ('{"error": {"message": "It is not valid.", "code": "x"}}', "It is not valid."),
+        ('400: {"message": "It is not valid.", "param": null}', "400: It is not valid."),
+        ('[API Error: {"error": {"code": 400, "message": "No."}}]', "[API Error: No.]."),
+        ('{"error": "no object"}', '{"error": "no object"}.'),
+        ("{not JSON} at all", "{not JSON} at all."),
+        ("} backwards {", "} backwards {."),
+        ("{" * 5000 + "}", "{" * 1500),
+    ],
+)
+def test_an_api_error_is_told_in_its_own_words(message: str, reason: str) -> None:
+    out = lines({"type": "turn.failed", "error": {"message": message}})
+    verdict = read(built_in("codex"), out, exit_code=1).verdict
+    assert isinstance(verdict, Failed)
+    assert verdict.reason.startswith(f"codex reported a failure (exit code 1): {reason}")
 
 
 def test_an_interrupted_stream_gives_the_id_that_its_first_event_reported() -> None:

@@ -36,6 +36,8 @@ class Facts:
     retry_exits: frozenset[int] = frozenset()
     passing: re.Pattern[str] = _NOTHING
     """How it words a passing fault of a server in its error fields, where it has no number or name for it."""
+    expected: re.Pattern[str] = _NOTHING
+    """A line of standard error about what we asked for; told to nobody."""
     exits: Mapping[int, str] = field(default_factory=dict)
     """Exit codes with a meaning of their own."""
     strays: bool = False
@@ -124,6 +126,8 @@ PI = Facts(
     shape=is_token,
     gone=_said("No session found matching", "Session found in different project", r"session file (?:not found|does not exist)"),
     wants_login=_said("No API key found", "No models available", r"use /login"),
+    # Said of every new session whose id is chosen by the caller.
+    expected=_said(r"No project session found with id '[^'\n]*'; creating a new session with that id"),
     strays=True,
 )
 OPENCODE = Facts(

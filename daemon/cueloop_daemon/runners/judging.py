@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal as signals
 from dataclasses import dataclass
 
 from cueloop_daemon.runners.facts import LIMIT, PASSING, Facts, login_hint
 from cueloop_daemon.runners.model import Conversation, Failed, Gone, LoginNeeded, Succeeded, Verdict
+from cueloop_daemon.runners.parse import Doc
 
 _EXEC = {
     126: "its program could not be executed",
@@ -114,7 +116,7 @@ def _reason(seen: Evidence) -> str:
     if seen.fault is not None or seen.has_failed:
         fault = seen.fault or _NO_FAULT
         status = "" if code in (0, None) else f" (exit code {code})"
-        return f"{name} reported a failure{status}: {fault.text or fault.kind or 'it gave no reason'}"
+        return f"{name} reported a failure{status}: {_in_words(fault.text) or fault.kind or 'it gave no reason'}"
     if seen.complaint is not None:
         return seen.complaint
     if code is None:
@@ -126,11 +128,22 @@ def _reason(seen: Evidence) -> str:
     return f"{name} failed with exit code {code}{f' ({meaning})' if meaning else ''}{last}"
 
 
+def _in_words(text: str) -> str:
+    """The text, with an API's error object in it replaced by the sentence that the object holds."""
+    start, end = text.find("{"), text.rfind("}") + 1
+    try:
+        body = Doc(json.loads(text[start:end]) if 0 <= start < end else None)
+    except (ValueError, RecursionError):
+        return text
+    sentence = (body.doc("error").text("message") or body.text("message")).strip()
+    return f"{text[:start]}{sentence}{text[end:]}" if sentence else text
+
+
 def _telling_line(seen: Evidence) -> str:
-    """The line of standard error that says most: the one that asks for a login, else the last that names an error, else the last."""
+    """The line of standard error that says most: the first that asks for a login, else the last that names an error, else the last."""
     lines = [line.strip() for line in seen.tail.splitlines() if line.strip()]
-    told = [line for line in lines if seen.facts.wants_login.search(line)] or [line for line in lines if _ERROR.search(line)]
-    return (told or lines)[-1][:300]
+    login = next((line for line in lines if seen.facts.wants_login.search(line)), None)
+    return (login or next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1]))[:300]
 
 
 def _line_of(text: str, at: int) -> str:

@@ -11,7 +11,7 @@ from cueloop_daemon.runners.judging import Evidence, Fault, judge
 from cueloop_daemon.runners.lines import Line, LineSplitter
 from cueloop_daemon.runners.model import Conversation, Piece, Verdict
 from cueloop_daemon.runners.parse import Doc, event_of
-from cueloop_daemon.runners.text import PIECE, Ends, Growing, clean, pieces, shorten
+from cueloop_daemon.runners.text import PIECE, Ends, Growing, clean, pieces, shorten, unstyled
 
 _EVENT = re.compile(rb"(?:^|\n)\s*(?:\xef\xbb\xbf)?\s*\{")
 
@@ -100,8 +100,8 @@ class StreamReader:
             exit_code=exit_code,
             signal=signal,
             lingered=lingered and self.last_word_seen,
-            stderr=self._stderr.text,
-            tail=self._stderr.tail(2000),
+            stderr=unstyled(self._stderr.text),
+            tail=self._worth_telling(unstyled(self._stderr.tail(2000))),
             fault=self._fault,
             until=self._until,
             has_failed=self._has_failed,
@@ -224,8 +224,12 @@ class StreamReader:
         for line in lines:
             text = _shown(line)
             self.on_stderr(text)
-            texts.append(self._plain(text))
+            if not self.facts.expected.search(text):
+                texts.append(self._plain(text))
         return texts
+
+    def _worth_telling(self, err: str) -> str:
+        return "\n".join(line for line in err.splitlines() if not self.facts.expected.search(line))
 
     def _plain(self, text: str) -> str:
         return "".join(self._close_line()) + clean(text)

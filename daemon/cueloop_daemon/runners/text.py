@@ -14,11 +14,17 @@ ENDS = 64 * 1024
 
 
 _UNFIT = re.compile("[\0\ud800-\udfff]")
+_STYLE = re.compile("\x1b\\[[0-9;:]*m")
 
 
 def clean(text: str) -> str:
     """Without NUL and lone surrogates, which become U+FFFD."""
     return text if text.isascii() and "\0" not in text else _UNFIT.sub("�", text)
+
+
+def unstyled(text: str) -> str:
+    """Without the colours and weights of a terminal."""
+    return _STYLE.sub("", text)
 
 
 def shorten(text: str, limit: int) -> str:

@@ -13,6 +13,7 @@ from bench.big_queue import big_queue
 from bench.fanout import fan_out
 from bench.figure import Figure
 from bench.processes import NotMeasurable
+from bench.runs import run_cost, run_output, shim_start
 from bench.starting import cold, warm
 from bench.watching import change_to_event, idle
 from bench.world import QUICK, Scale, World, new_world
@@ -27,6 +28,9 @@ BENCHMARKS: Mapping[str, Callable[[World], Iterator[Figure]]] = {
     "warm": warm,
     "idle": idle,
     "big_queue": big_queue,
+    "run": run_cost,
+    "shim": shim_start,
+    "run_output": run_output,
 }
 
 

@@ -26,6 +26,12 @@ def resident_mb(pid: int) -> float:
     return int(_text(f"/proc/{pid}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def peak_mb(pid: int) -> float:
+    """The most memory of a process that ever was in RAM, in MB of 1,000,000 bytes."""
+    (line,) = [line for line in _text(f"/proc/{pid}/status").splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024 / 1e6
+
+
 def wakeups(pid: int) -> dict[str, int]:
     """How often each thread of a process has gone to sleep so far, which is followed by its waking up."""
     found = {}

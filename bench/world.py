@@ -30,9 +30,10 @@ class Scale:
     tasks: int = 10_000
     task_bytes: int = 1200
     idle_seconds: float = 5.0
+    output_megabytes: int = 100
 
 
-QUICK = Scale(runs=1, requests=50, changes=3, subscribers=20, tasks=400, task_bytes=800, idle_seconds=0.3)
+QUICK = Scale(runs=1, requests=50, changes=3, subscribers=20, tasks=400, task_bytes=800, idle_seconds=0.3, output_megabytes=2)
 """Enough to see that the benchmarks work; the figures mean nothing."""
 
 

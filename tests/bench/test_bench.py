@@ -30,6 +30,12 @@ FIGURES = {
     "big_queue_unchanged",
     "big_queue_preview",
     "big_queue_stall",
+    "run_overhead_cold",
+    "run_overhead_warm",
+    "shim_start",
+    "run_output_time",
+    "run_output_memory",
+    "run_output_wait",
 }
 
 

@@ -6,7 +6,7 @@ from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DO
 from cueloop_protocol.frozen import Frozen
 
 from cueloop_client.exchange import ask, await_close
-from cueloop_client.failures import BadAnswer, Failure, Lost
+from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
 from cueloop_client.launch import launch
 from cueloop_client.reach import Process, located_process, peer_process, reach, why_no_daemon
 from cueloop_client.waiting import await_end
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 20.0
 """A daemon leaves within its grace and two seconds, whatever hangs in it."""
+TERM_SECONDS = 3.0
+"""What one that has not left by then is given after a TERM, and again after a KILL."""
 OTHER_LANGUAGE = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, VERSION_MISMATCH})
 """What a daemon of another version says to `daemon.shutdown` if it does not know it as we do."""
 
@@ -46,25 +48,44 @@ def start(context: Context) -> Started:
 def stop(context: Context) -> Process | None:
     """Have no daemon run: returns when its process is gone, with what it was; None if none was there. Any version understands.
 
-    Raises RpcError (`run_active`), and Silent for a daemon that neither answers nor goes.
+    One that neither answers nor goes by the deadline is ended by signals, which reach that process alone. A run's agents are not
+    its children: they go on, and the next daemon finds them. Raises RpcError (`run_active`), and Silent if even that ends nothing.
     """
     world, root = context.world, context.root()
-    deadline = world.deadline(max(STOP_SECONDS, context.seconds))
+    deadline = world.deadline(context.seconds if context.values.has("timeout") else max(STOP_SECONDS, context.seconds))
     sock = reach(root, world, deadline, any_version=True)
     if sock is None:
         process = located_process(root, world)
         if process is not None:  # it lost its socket; the signal means the same
             _terminate(process)
-            await_end(process, deadline)
+            _see_off(context, process, deadline)
         return process
     with sock:
         process = peer_process(sock)
-        _ask_to_leave(context, sock, process, deadline)
+        try:
+            _ask_to_leave(context, sock, process, deadline)
+        except Silent:
+            if process is None:
+                raise
         if process is None:
             await_close(sock, deadline)
         else:
-            await_end(process, deadline)
+            _see_off(context, process, deadline)
     return process
+
+
+def _see_off(context: Context, process: Process, deadline: Deadline) -> None:
+    """Wait until the process has ended; from the deadline on, end it. Raises Silent, naming it, if nothing does."""
+    from signal import SIGKILL, SIGTERM
+
+    for number in (SIGTERM, SIGKILL):
+        try:
+            return await_end(process, deadline)
+        except Silent:
+            context.say(f"The daemon (process {process.pid}) does not leave; sending it {number.name}.")
+            _send(process, number)
+            deadline = context.world.deadline(TERM_SECONDS)
+    await_end(process, deadline)
 
 
 def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None, deadline: Deadline) -> None:
@@ -88,6 +109,10 @@ def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None
 def _terminate(process: Process) -> None:
     from signal import SIGTERM
 
+    _send(process, SIGTERM)
+
+
+def _send(process: Process, number: int) -> None:
     from cueloop_protocol.identity import send_signal
 
-    send_signal(process.pid, process.start_time, process.boot_id, SIGTERM)
+    send_signal(process.pid, process.start_time, process.boot_id, number)

@@ -10,7 +10,7 @@ import pwd
 import sys
 
 from cueloop_protocol.codes import error_document
-from cueloop_protocol.place import PlaceError
+from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
 from cueloop_protocol.version import __version__
 
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _serve(root, ownership, ready)
     finally:
-        ownership.release()
+        ownership.release(*(f"{folder}/{root_hash(root)}" for folder in runtime_folders(os.environ, os.getuid())))
 
 
 def _serve(root: Root, ownership: Ownership, ready: Ready) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
-from pydantic_core import PydanticCustomError, to_json
+from pydantic_core import PydanticCustomError, PydanticUseDefault, to_json
 
 T = TypeVar("T")
 
@@ -49,6 +49,12 @@ def _is_absent(value: object) -> bool:
     return value is None
 
 
+def _default_for_null(value: object) -> object:
+    if value is None:
+        raise PydanticUseDefault
+    return value
+
+
 def _exact_integer(value: object) -> object:
     if type(value) is not int:
         raise PydanticCustomError("int_type", "Input should be a valid integer")
@@ -57,6 +63,9 @@ def _exact_integer(value: object) -> object:
 
 Maybe = Annotated[T | None, Field(exclude_if=_is_absent)]
 """May be left out; use it with the default None. `null` on the way in means the same as leaving it out."""
+
+Defaulted = Annotated[T, BeforeValidator(_default_for_null)]
+"""A param with a default: `null` on the way in means the same as leaving it out."""
 
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A JSON array, kept as a tuple. The items are as strict as the model."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from cueloop_protocol.base import Items, Maybe, OpenWire, Wire
+from cueloop_protocol.base import Defaulted, Items, Maybe, OpenWire, Wire
 from cueloop_protocol.documents.envelope import EventKind
 from cueloop_protocol.overrides import Overrides
 from cueloop_protocol.shapes import CallerParams, Choice, Count, CursorText, Mode, NonBlank, VersionRange, Word
@@ -43,8 +43,8 @@ class ResolveParams(Wire):
     """`resume`: as if `--resume` were given. `exact`: ask git now, do not accept an answer up to two seconds old."""
 
     task_id: Maybe[NonBlank] = None
-    resume: bool = True
-    exact: bool = False
+    resume: Defaulted[bool] = True
+    exact: Defaulted[bool] = False
     caller: Maybe[CallerParams] = None
 
 
@@ -76,9 +76,9 @@ class RunRequest(Wire):
 
     mode: Mode
     task_id: Maybe[NonBlank] = None
-    resume: bool = False
-    fresh: bool = False
-    interactive: bool = False
+    resume: Defaulted[bool] = False
+    fresh: Defaulted[bool] = False
+    interactive: Defaulted[bool] = False
     answer: Maybe[Answer] = None
 
     @model_validator(mode="after")
@@ -107,9 +107,9 @@ class RunStartParams(RunRequest):
     """
 
     max_tasks: Maybe[Word] = None
-    force: bool = False
-    overrides: Overrides = Overrides()
-    env: dict[EnvironmentName, EnvironmentValue] = Field(default_factory=dict, repr=False)
+    force: Defaulted[bool] = False
+    overrides: Defaulted[Overrides] = Overrides()
+    env: Defaulted[dict[EnvironmentName, EnvironmentValue]] = Field(default_factory=dict, repr=False)
     caller: Maybe[CallerParams] = None
     idempotency_key: Maybe[Annotated[str, Field(min_length=1, max_length=200)]] = None
 
@@ -144,7 +144,7 @@ class RunGetParams(Wire):
 class RunListParams(Wire):
     """A page of the history, newest first; `before` is the last id of the page before."""
 
-    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    limit: Defaulted[Annotated[int, Field(ge=1, le=500)]] = 50
     before: Maybe[NonBlank] = None
 
 
@@ -152,8 +152,8 @@ class RunOutputParams(Wire):
     """A piece of a run's output, counted in bytes of its log."""
 
     run_id: NonBlank
-    offset: Count = 0
-    limit: Annotated[int, Field(ge=4, le=4 * 1024 * 1024)] = 64 * 1024
+    offset: Defaulted[Count] = 0
+    limit: Defaulted[Annotated[int, Field(ge=4, le=4 * 1024 * 1024)]] = 64 * 1024
 
 
 class SubscribeParams(Wire):
@@ -184,8 +184,8 @@ class ClientStateParams(Wire):
 class ShutdownParams(OpenWire):
     """`runs`: with a run active, `refuse` to stop, `leave` it running, or `cancel` it. `reason` is passed on to clients."""
 
-    runs: Literal["refuse", "leave", "cancel"] = "refuse"
-    reason: Literal["stopped", "upgrade"] = "stopped"
+    runs: Defaulted[Literal["refuse", "leave", "cancel"]] = "refuse"
+    reason: Defaulted[Literal["stopped", "upgrade"]] = "stopped"
 
 
 class CancelParams(Wire):

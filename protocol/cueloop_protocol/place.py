@@ -75,7 +75,7 @@ def local_lock_path(root: Root, uid: int) -> str:
 
 
 def runtime_folders(environ: Mapping[str, str], uid: int) -> tuple[str, ...]:
-    """Where this user's sockets may be, best first: the session's runtime folder, if it is ours and short enough, and `/tmp`."""
+    """Where this user's sockets may be, best first: the session's runtime folder, if it is ours, 0700 and short enough, and `/tmp`."""
     preferred = environ.get("TMPDIR" if sys.platform == "darwin" else "XDG_RUNTIME_DIR", "")
     name = f"cueloopd-{uid}" if sys.platform == "darwin" else "cueloopd"
     folder = os.path.join(preferred, name)
@@ -212,7 +212,8 @@ def _is_own_folder(path: str, uid: int) -> bool:
         status = os.stat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid
+    # As the XDG base directory specification demands it; macOS makes its own so, too.
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid and stat.S_IMODE(status.st_mode) == 0o700
 
 
 def _own_regular_file(path: str, uid: int) -> bytes | None:

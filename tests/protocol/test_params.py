@@ -13,6 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+REQUIRED = {
+    "client": {"name": "x"},
+    "protocol": {"min": 1, "max": 1},
+    "etag": "e",
+    "request": {"mode": "one"},
+    "mode": "one",
+    "run_id": "r",
+    "question_id": "q",
+    "choice": "keep",
+    "subscription": "s",
+    "active_window": True,
+}
+"""A value for each key that some method must have."""
+
 
 def complaint(model: type[Wire], value: object) -> list[dict[str, str]]:
     """What is wrong with the value; AssertionError if nothing is."""
@@ -36,7 +50,8 @@ REFUSED = [
     ("config.resolve", {"task_id": 5}, "task_id"),
     ("config.resolve", {"resume": 1}, "resume"),
     ("config.resolve", {"resume": "true"}, "resume"),
-    ("config.resolve", {"exact": None}, "exact"),
+    ("config.resolve", {"exact": 0}, "exact"),
+    ("config.resolve", {"surplus": None}, "surplus"),
     ("config.resolve", {"caller": {}}, "caller.home"),
     ("config.resolve", {"caller": {"home": "relative"}}, "caller.home"),
     ("config.resolve", {"caller": {"home": "/a\0b"}}, "caller.home"),
@@ -108,6 +123,14 @@ def test_quick_is_one_phase(phases: int | None, fits: bool) -> None:
         assert Overrides.model_validate(value).quick
     else:
         assert "quick means one phase" in complaint(Overrides, value)[0]["message"]
+
+
+@pytest.mark.parametrize("spec", METHODS.values(), ids=METHODS)
+def test_null_means_left_out_for_every_key_that_may_be(spec: MethodSpec) -> None:
+    required = {name: value for name, value in REQUIRED.items() if name in spec.params.model_fields}
+    optional = [name for name, field in spec.params.model_fields.items() if not field.is_required()]
+    bare = spec.params.model_validate({name: required[name] for name in required if name not in optional})
+    assert spec.params.model_validate({**required, **dict.fromkeys(optional)}) == bare
 
 
 def test_the_environment_of_an_agent_is_not_in_a_repr() -> None:

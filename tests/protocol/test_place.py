@@ -91,6 +91,13 @@ def test_the_local_lock_knows_no_environment() -> None:
         assert done.stdout == "/tmp/cueloopd-7/816fc349d3faebf8.lock\n"
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o711, 0o777, 0o1777])
+def test_a_runtime_folder_that_is_open_to_others_is_not_used(mode: int, tmp_path: Path, local: Path) -> None:
+    (tmp_path / "run").mkdir()
+    os.chmod(tmp_path / "run", mode)
+    assert place.runtime_folders({VARIABLE: str(tmp_path / "run")}, UID) == (place.local_folder(UID),)
+
+
 @pytest.mark.parametrize("value", [None, "", "relative", "/nonexistent", "/"])
 def test_a_runtime_folder_that_is_none_of_ours_is_not_used(value: str | None, local: Path) -> None:
     environ = {} if value is None else {VARIABLE: value}

@@ -467,6 +467,36 @@ def test_what_is_no_plain_file_is_refused(root: Root, kind: str) -> None:
     own(root).release()
 
 
+def test_release_leaves_nothing_of_ours_in_the_user_s_folder(root: Root, tmp_path: Path) -> None:
+    base = local_lock_path(root, UID).removesuffix(".lock")
+    owned = own(root)
+    for ending in (".start", ".stderr", ".failed"):
+        Path(base + ending).write_text("")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/d.sock").write_text("")
+    try:
+        owned.release(str(tmp_path / "empty"), str(tmp_path / "used"), str(tmp_path / "none"))
+        assert [path for path in Path(base).parent.iterdir() if path.name.startswith(Path(base).name)] == [Path(base + ".failed")]
+    finally:
+        Path(base + ".failed").unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["repo", "used"]
+
+
+def test_release_leaves_alone_what_a_successor_has_made(root: Root, tmp_path: Path) -> None:
+    path = local_lock_path(root, UID)
+    owned = own(root)
+    os.unlink(path)  # somebody cleans up, and another daemon comes
+    others = [Path(path), Path(path.removesuffix(".lock") + ".start")]
+    for other_s in others:
+        other_s.write_text("")
+    (tmp_path / "empty").mkdir()
+    owned.release(str(tmp_path / "empty"))
+    assert (tmp_path / "empty").is_dir()
+    for other_s in others:
+        other_s.unlink()
+
+
 def test_freshen_makes_the_local_lock_young_again(root: Root) -> None:
     owned = own(root)
     path = local_lock_path(root, UID)

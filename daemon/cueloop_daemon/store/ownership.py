@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cueloop_daemon.store.lockfile import Flock
 
 LOCK = "lock"
+LOCK_ENDING = ".lock"
+STARTERS = (".start", ".stderr")
+"""Endings of what a starter makes beside the local lock: its own lock, and where the daemon's standard error goes."""
 DEADLINE = 5.0
 """Seconds that a lock call may hang (a lost file server) before it counts as unsupported."""
 
@@ -101,16 +104,24 @@ class Ownership:
                 with contextlib.suppress(OSError):
                     os.utime(path)
 
-    def release(self) -> None:
-        """Let both locks go, and leave nothing in `/tmp`. Safe to call again."""
+    def release(self, *folders: str) -> None:
+        """Let both locks go, and leave nothing in `/tmp`: `folders` are removed too, if they are empty. Safe to call again.
+
+        What starters have left goes while nobody else can become the owner, so that it is never a successor's. Two that hold a
+        removed `.start` and a new one start at the same time, and one of them finds the repository owned.
+        """
         locks, self._locks = self._locks, ()
         for lock in locks:
             lock.unsign()
         for lock in locks[1:]:
             # Safe while it is held: who opened it before looks at the path again after locking, and starts over.
             if lock.is_in_place():
-                with contextlib.suppress(OSError):
-                    os.unlink(lock.path)
+                for folder in folders:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(folder)
+                for path in (*(lock.path.removesuffix(LOCK_ENDING) + ending for ending in STARTERS), lock.path):
+                    with contextlib.suppress(OSError):
+                        os.unlink(path)
         for lock in locks:
             lock.close()
 

@@ -1,4 +1,7 @@
-"""Our own settings: `cueloopd.jsonc` beside the global config, of the user only, never of a repository (contract section 4)."""
+"""Our own settings: `cueloopd.jsonc` of the user only, never of a repository (contract section 4).
+
+One daemon serves callers with different homes and config homes, so its own settings are those of the passwd home's `.config`.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from cueloop_client.backoff import Backoff
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Silent, StartFailed
 from cueloop_client.reach import reach
-from cueloop_client.spawn import Died, Owned, Ready, Refused, Unready, spawn
+from cueloop_client.spawn import Died, Outcome, Owned, Ready, Refused, Unready, spawn
 from cueloop_client.startlock import start_lock
 
 TYPE_CHECKING = False
@@ -27,6 +27,9 @@ START_SECONDS = 30.0
 """How long a start may take; a cold one takes a third of a second, one on a busy machine some seconds."""
 NAMELESS_SECONDS = 0.5
 """How long an owner that has not written its pid yet is waited for before the start is tried again."""
+INTERRUPTED = "signal 2"
+INTERRUPTIONS = 3
+"""How many a start bears that end the new process by SIGINT; who wants to end it otherwise has other signals."""
 OWNER_PAUSE = 0.05
 """Seconds between two looks for the socket of a daemon that owns the repository and has none to connect to."""
 
@@ -53,13 +56,13 @@ def launch(root: Root, world: World, deadline: Deadline, *, at_once: bool = Fals
 
 
 def _start(root: Root, world: World, deadline: Deadline, base: str, backoff: Backoff) -> socket.socket:
-    outcome = spawn(root, world, f"{base}.stderr", deadline)
+    outcome = _spawn(root, world, f"{base}.stderr", deadline)
     while isinstance(outcome, Owned):
         backoff.clear()
         sock = _await_owner(root, world, deadline, outcome.pid)
         if sock is not None:
             return sock
-        outcome = spawn(root, world, f"{base}.stderr", deadline)
+        outcome = _spawn(root, world, f"{base}.stderr", deadline)
     if isinstance(outcome, Ready):
         backoff.clear()
         sock = connect(outcome.socket, world.uid, deadline)
@@ -72,6 +75,16 @@ def _start(root: Root, world: World, deadline: Deadline, base: str, backoff: Bac
             "It goes on starting: try again in a moment, or answer without it by --no-daemon.",
         )
     raise _failure(outcome, backoff)
+
+
+def _spawn(root: Root, world: World, stderr_path: str, deadline: Deadline) -> Outcome:
+    """One start. Again, a few times, if a Ctrl-C that was meant for us met the new process before it had left our terminal."""
+    outcome = spawn(root, world, stderr_path, deadline)
+    for _ in range(INTERRUPTIONS):
+        if not (isinstance(outcome, Died) and outcome.ending == INTERRUPTED):
+            break
+        outcome = spawn(root, world, stderr_path, deadline)
+    return outcome
 
 
 def _failure(outcome: Refused | Died, backoff: Backoff) -> StartFailed:

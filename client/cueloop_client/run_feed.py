@@ -35,8 +35,11 @@ class Note(Frozen):
     params: Mapping[str, Any]
 
 
-def dial(context: Context, *, start: bool) -> socket.socket:
-    """A connection to the daemon, which is started if that is allowed. Raises NoDaemon and what `reach` and `launch` do."""
+def dial(context: Context, *, start: bool, at_once: bool = False) -> socket.socket:
+    """A connection to the daemon, which is started if that is allowed; `at_once`: also if a start failed a moment ago.
+
+    Raises NoDaemon and what `reach` and `launch` do.
+    """
     world, root = context.world, context.root()
     sock = reach(root, world, world.deadline(context.seconds))
     if sock is None and start:
@@ -162,10 +165,10 @@ class Feed:
 class Pending:
     """One request whose answer is waited for beside other things: poll `fileno`, then `result`."""
 
-    def __init__(self, context: Context, method: str, params: Mapping[str, Any], *, start: bool = True) -> None:
-        """Connect and send. Raises what `dial` and `exchange.send` do."""
+    def __init__(self, context: Context, method: str, params: Mapping[str, Any]) -> None:
+        """Connect, to a daemon that is started if need be, and send. Raises what `dial` and `exchange.send` do."""
         self.method = method
-        self._sock = dial(context, start=start)
+        self._sock = dial(context, start=True, at_once=True)
         self._buffer = bytearray()
         try:
             request = {"jsonrpc": "2.0", "id": ASKED, "method": method, "params": dict(params)}

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
 """Seconds before the first, second, … attempt to connect again; the last one repeats."""
+STARTS = 6
+"""After so many attempts a daemon that cannot be started, or not be reached a first time, ends the following; the run goes on."""
 TRIES = 3
 """How often a request is sent whose connection was lost. Stop, cancel and answer do nothing the second time."""
 
@@ -183,15 +185,16 @@ class Follower:
 
     def _connect(self) -> None:
         """The first connection, or one in place of a lost one, whose daemon is started unless it was stopped on purpose."""
-        if self._was_open:
+        if self._attempt or self._was_open:
             pause = PAUSES[min(self._attempt, len(PAUSES) - 1)]
-            self._attempt += 1
             if poll([self._signals.fileno()], pause):
                 return
+        self._attempt += 1
         try:
             self._feed.open(start=self._feed.reason != "stopped" or not self._was_open)
-        except (Lost, NoDaemon, Silent):
-            if not self._was_open:
+        except (Lost, NoDaemon, Silent, StartFailed) as exc:
+            is_patient = self._was_open and not isinstance(exc, StartFailed)
+            if not is_patient and self._attempt >= STARTS:
                 raise
             return
         except RpcError as exc:

@@ -264,3 +264,29 @@ def test_dry_run_changes_nothing(world: World) -> None:
         assert {path: path.read_bytes() for path in before} == before
         assert session_file(stage).read_bytes() == session
         assert len(stage.calls()) == 1
+
+
+def test_a_daemon_that_was_stopped_on_purpose_is_waited_for_and_not_started(world: World) -> None:
+    with staged(world, TWO_PARTS) as stage, terminal(stage, "run one") as shown:
+        shown.await_text("first part")
+        assert world.run("daemon", "stop", "--leave-runs").returncode == 0
+        shown.await_text("waiting until a daemon is started again.")
+        stage.make_file("go")
+        assert world.run("daemon", "status").returncode == 3
+        assert world.run("daemon", "start").returncode == 0
+        assert shown.await_text("Done: RQ-0001.").count("second part") == 1
+        assert shown.end() == 0
+    assert len(stage.calls()) == 1
+
+
+def test_a_cancel_brings_a_daemon_back_that_was_stopped_on_purpose(world: World) -> None:
+    with staged(world, TWO_PARTS) as stage, terminal(stage, "run one") as shown:
+        shown.await_text("first part")
+        assert world.run("daemon", "stop", "--leave-runs").returncode == 0
+        shown.await_text("waiting until a daemon is started again.")
+        shown.type(CONTROL_C)
+        shown.await_text("Ctrl-C again cancels it now.")
+        shown.type(CONTROL_C)
+        shown.await_text("Stopped.")
+        assert shown.end() == 130
+        assert stage.processes() == []

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 
 from cueloop_daemon.core.model import ActiveRun, Snapshot
 from cueloop_daemon.core.runs.profiles import UnknownProfile, with_profile
@@ -20,12 +21,11 @@ from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.runs.face import Face
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.own_writes import OwnWrites
-from cueloop_daemon.runs.program import run_program
 from cueloop_daemon.runs.shim import RunFolders, judge_with, system_processes
 from cueloop_daemon.runs.shims import ShimCarriers, ShimSetting
-from cueloop_daemon.runs.surroundings import Surroundings
-from cueloop_daemon.runs.types import OwedRow
-from cueloop_daemon.runs.worlds import WorldMaker
+from cueloop_daemon.runs.state import State
+from cueloop_daemon.runs.surroundings import Living, Surroundings
+from cueloop_daemon.runs.types import Journal, OwedRow, World
 from cueloop_daemon.store.atomic import Author, write_file
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.store.settings import Settings
@@ -72,7 +72,38 @@ def make_engine(parts: Running) -> tuple[Engine, ShimCarriers]:
     face = Face(lambda run: _show(parts, run), lambda run: _write_active(parts, run))
     folders = RunFolders(parts.root, parts.uid)
     carriers = ShimCarriers(folders, _shim_setting(parts, folders))
-    worlds = WorldMaker(
+    around = Surroundings(
+        lane=lane,
+        hub=parts.hub,
+        carriers=carriers,
+        face=face,
+        program=_program,
+        worlds=lambda living: _world(parts, lane, face, living),
+        ready=_load,
+        look=lambda caller: _look(parts.workspace, caller),
+        settle_config=_settle_config,
+        revision=lambda: _revision(parts.workspace),
+        now=parts.clock.now,
+        stamp=lambda: format_stamp(parts.clock.now()),
+        new_id=_new_id,
+        boot_id=boot_id(),
+        history=parts.settings.run_history_limit,
+        warn=parts.warn,
+        changed=parts.changed,
+    )
+    return Engine(around), carriers
+
+
+async def _program(state: State, journal: Journal, world: World) -> State:
+    from cueloop_daemon.runs.program import run_program
+
+    return await run_program(state, journal, world)
+
+
+async def _world(parts: Running, lane: DbLane, face: Face, living: Living) -> World:
+    from cueloop_daemon.runs.worlds import WorldMaker
+
+    maker = WorldMaker(
         root=parts.root,
         system=parts.system,
         author=parts.author,
@@ -91,25 +122,13 @@ def make_engine(parts: Running) -> tuple[Engine, ShimCarriers]:
         writes=parts.writes,
         owed_changed=lambda rows: _owed_changed(parts, rows),
     )
-    around = Surroundings(
-        lane=lane,
-        hub=parts.hub,
-        carriers=carriers,
-        face=face,
-        program=run_program,
-        worlds=worlds,
-        look=lambda caller: _look(parts.workspace, caller),
-        settle_config=_settle_config,
-        revision=lambda: _revision(parts.workspace),
-        now=parts.clock.now,
-        stamp=lambda: format_stamp(parts.clock.now()),
-        new_id=_new_id,
-        boot_id=boot_id(),
-        history=parts.settings.run_history_limit,
-        warn=parts.warn,
-        changed=parts.changed,
-    )
-    return Engine(around), carriers
+    return await maker(living)
+
+
+def _load() -> None:
+    """Program, runners and all that only a run needs: a third of what a daemon would load, and most of them never run one."""
+    import_module("cueloop_daemon.runs.program")
+    import_module("cueloop_daemon.runs.worlds")
 
 
 def _shim_setting(parts: Running, folders: RunFolders) -> ShimSetting:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.abc import TaskStatus
 
 from cueloop_daemon.core.model import ActiveRun, Snapshot
 from cueloop_daemon.events import Filter, Hub, Journal, Place
@@ -68,16 +69,21 @@ class Office:
         with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 await tasks.start(hub.run)
-                engine = Engine(self._around(hub))
+                engine, living = Engine(self._around(hub)), anyio.CancelScope()
+
+                async def run(*, task_status: TaskStatus[None]) -> None:
+                    with living:
+                        await engine.run(task_status=task_status)
+
                 async with anyio.create_task_group() as running:
-                    await running.start(engine.run)
+                    await running.start(run)
                     sink = FakeSink()
                     subscribed = await hub.subscribe(sink, Filter())
                     hub.start(subscribed.subscription)
                     if serve:
                         engine.serve()
-                    yield Life(self, engine, hub, sink)
-                    running.cancel_scope.cancel()
+                    yield Life(self, engine, hub, sink, living.cancel)
+                    living.cancel()
                 hub.stop()
 
     def as_after_a_kill(self, name: str) -> Office:
@@ -113,6 +119,7 @@ class Office:
             face=Face(self.shown.append, self.written.append),
             program=program,  # type: ignore[arg-type]  # its world is the fake one
             worlds=worlds,
+            ready=lambda: None,
             look=look,
             settle_config=lambda config, asked: config,
             revision=lambda: 1,
@@ -137,6 +144,8 @@ class Life:
     engine: Engine
     hub: Hub
     sink: FakeSink
+    leave: Callable[[], None]
+    """As on SIGTERM, before the block is over."""
 
     async def start(self, **asked: Any) -> Began:
         return await self.engine.start(RunStartParams.model_validate({"mode": "loop", **asked}), ME)

@@ -761,3 +761,75 @@ async def test_a_question_that_nobody_answers_in_time_has_its_default(folder: Pa
 
 
 _ = later
+
+
+async def test_a_world_that_cannot_be_made_ends_the_run_and_not_the_daemon(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    office = Office(folder, quick)
+
+    def broken(*_: object) -> dict[str, str]:
+        raise RuntimeError("no world")
+
+    async with office.life() as life:
+        office.carriers.environment = broken  # type: ignore[method-assign]
+        await life.start()
+        await life.finished()
+        assert (await life.engine.cancel("run-1"))[1].outcome == "failed"
+        del office.carriers.environment  # type: ignore[misc]
+        await life.start()
+        await life.finished(2)
+    assert "no world" in caplog.text
+
+
+async def test_an_environment_that_is_gone_ends_the_run(folder: Path) -> None:
+    office = Office(folder, quick)
+    async with office.life() as life:
+        began = await life.start()
+        office.carriers.envs.clear()
+        await life.finished()
+        assert began.run_id == "run-1"
+        assert "the environment is not there any more" in life.told[0]
+
+
+async def test_a_record_that_is_lost_while_a_run_waits_for_its_daemon(folder: Path) -> None:
+    office = Office(folder, agent)
+    shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
+    async with office.life() as life:
+        await life.start()
+        while not shim.orders:
+            await anyio.sleep(0)
+    async with office.life(serve=False) as life:
+        for name in ("runs.db", "runs.db-wal"):
+            (folder / name).unlink()
+        life.engine.serve()
+        await life.finished()
+        assert "bury run-1" in office.carriers.calls
+        assert life.engine.active_id is None
+        assert (await life.start()).run_id == "run-2"
+        await life.engine.cancel("run-2")
+
+
+async def test_a_daemon_that_leaves_answers_who_waits_for_a_cancel(folder: Path) -> None:
+    async def deaf(state: State, journal: RunJournal, world: FakeWorld) -> State:
+        with anyio.CancelScope():
+            await anyio.sleep_forever()
+        raise AssertionError
+
+    office = Office(folder, deaf)
+    answers: list[int] = []
+    async with office.life() as life:
+
+        async def cancel() -> None:
+            try:
+                await life.engine.cancel(None)
+            except RpcError as exc:
+                answers.append(exc.code)
+
+        await life.start()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel)
+            while office.shown[-1] is None or office.shown[-1].state != "cancelling":
+                await anyio.sleep(0)
+            life.leave()
+    assert answers == [codes.SHUTTING_DOWN]

@@ -17,7 +17,7 @@ from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.active import view_from
 from cueloop_daemon.runs.batches import end_open, load, speakers
 from cueloop_daemon.runs.carrier import Carrier
-from cueloop_daemon.runs.journal import RunJournal
+from cueloop_daemon.runs.journal import RunJournal, over, summary_of
 from cueloop_daemon.runs.lane import RunStore
 from cueloop_daemon.runs.life import Host, Life, failure
 from cueloop_daemon.runs.outbox import STATE, Outbox
@@ -144,7 +144,10 @@ class Carrying:
                 await anyio.sleep(AGAIN)
         row = self.open
         if row is not None and row.run_id not in self._lives:
-            await self._adopt(row)
+            try:
+                await self._adopt(row)
+            except DbError as exc:
+                await self._give_up(row, exc)
         self._adopted.set()
         ours = frozenset() if row is None else frozenset({row.run_id})
         for warning in await self._around.carriers.unknown(ours, self._around.lane.generation):
@@ -160,6 +163,14 @@ class Carrying:
             logger.error("run_unreadable run_id=%s reason=%s", run_id, exc)
             loaded = await lane.read(lambda db: load(db, run_id, State(next="close", ending=failure(UNREADABLE))))
         self._drive(row, loaded, lives)
+
+    async def _give_up(self, row: RunRow, why: DbError) -> None:
+        """The record was lost before the run could be gone on with: nobody can say where it stood."""
+        logger.error("run_not_adopted run_id=%s reason=%s", row.run_id, why)
+        for warning in await self._around.carriers.bury(row.run_id, self._around.lane.generation):
+            self._around.warn(warning)
+        ending = failure(f"The record of the run was lost: {why}.")
+        self._end_unrecorded(row.run_id, over(row.run_id, summary_of(ending), ending.error, self._around.stamp()))
 
     def _drive(self, row: RunRow, loaded: Loaded, lives: int) -> None:
         assert self._tasks is not None  # nothing is driven before `run`
@@ -209,6 +220,7 @@ class Carrying:
             up=up,
             unrecorded=unrecorded,
             warn=around.warn,
+            ready=around.ready,
         )
 
     def _published(self, held: Held) -> None:

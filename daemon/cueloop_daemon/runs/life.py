@@ -44,6 +44,8 @@ SOON = 0.05
 
 INTERRUPTED = "The run was interrupted: the process that carried it is gone."
 
+BROKEN = "The daemon failed while it carried the run; its log has the details."
+
 Program = Callable[[State, Journal, World], Awaitable[State]]
 
 
@@ -62,6 +64,8 @@ class Host:
     """Reads the environment of the agents: blocking, raises OSError and ValueError."""
     world: Callable[[RunIdentity, Carrier, RunJournal], Awaitable[World]]
     warn: Callable[[str], None]
+    ready: Callable[[], None]
+    """Loads what only runs need; while the shim starts, so that nobody waits for it. Blocking."""
     up: Callable[[Carrier], Awaitable[None]]
     """The shim is up: `active_run` and `active.json` say so before anything is done."""
     unrecorded: Callable[[Over], Awaitable[None]]
@@ -113,6 +117,13 @@ class Life:
             if self._carrier is not None:
                 await self._carrier.abort()
             await self._end_as("The record of the run could not be written.", str(exc))
+        except (OwnershipLost, LinkClosed):
+            raise
+        except Exception as exc:  # whatever it is: the daemon goes on, and the run has an end
+            logger.error("run_broken run_id=%s", self.run_id, exc_info=exc)
+            if self._carrier is not None:
+                await self._carrier.abort()
+            await self._bury(BROKEN)
 
     async def _carried(self, generation: int) -> None:
         if self._lives >= MOST_LIVES:
@@ -145,8 +156,11 @@ class Life:
             await anyio.sleep(PATIENCE)
             finding.cancel()
 
+        async def load() -> None:
+            await anyio.to_thread.run_sync(self._host.ready)
+
         with anyio.CancelScope() as finding:
-            await accompanied(find, give_up)
+            await accompanied(find, give_up, load)
         if not found:
             raise RunCancelled
         return found[0]
@@ -206,10 +220,9 @@ class Life:
         logger.error("run_failed run_id=%s scope=%s", self.run_id, self.journal.state.next, exc_info=exc)
         if failures > 1:
             raise Unrecordable("the run could not be closed") from exc
-        message = "The daemon failed while it carried the run; its log has the details."
         why = None if document is None else ErrorDocument.model_validate(document)
-        self.journal.say(Warned(timestamp=self._host.stamp(), message=message if why is None else why.message))
-        await self._close(failure(message, why))
+        self.journal.say(Warned(timestamp=self._host.stamp(), message=BROKEN if why is None else why.message))
+        await self._close(failure(BROKEN, why))
 
     async def _close(self, ending: Ending) -> None:
         await self.journal.abandon(self.journal.state.model_copy(update={"next": "close", "ending": ending, "task": None}))

@@ -50,6 +50,8 @@ class Surroundings:
     face: Face
     program: Program
     worlds: Worlds
+    ready: Callable[[], None]
+    """Loads what only runs need. Blocking, some hundred milliseconds the first time."""
     look: Callable[[Caller], Awaitable[Snapshot]]
     """The repository as it stands now, for this caller."""
     settle_config: Callable[[Config, RunStartParams], Config]

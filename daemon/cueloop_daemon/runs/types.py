@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from pydantic import TypeAdapter
 
 from cueloop_daemon.core.model import Snapshot, TaskRow
-from cueloop_daemon.runners.plugin import PluginFacts
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Event
 from cueloop_protocol.documents.queue import Task
@@ -21,6 +20,9 @@ from cueloop_protocol.documents.session import Session
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller, Root
 from cueloop_protocol.shapes import Question
+
+if TYPE_CHECKING:  # every runner comes with it, and only a run needs one
+    from cueloop_daemon.runners.plugin import PluginFacts
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741  (an intent)

@@ -13,9 +13,10 @@ import anyio
 
 from cueloop_daemon.core.model import ShimProcess
 from cueloop_daemon.runs.carrier import Carrier, Carriers
-from cueloop_daemon.runs.journal import Probe, RunJournal, Unwritable
+from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.records import Batch, Conversation, Loaded, Out, Over, Record
 from cueloop_daemon.runs.state import STATE, State
+from cueloop_daemon.runs.store import Probe, Unwritable
 from cueloop_daemon.runs.types import (
     Exited,
     Grown,

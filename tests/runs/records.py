@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.batches import held, load
-from cueloop_daemon.runs.journal import Point, RunJournal
+from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import DbLane, RunStore
 from cueloop_daemon.runs.queries import NewRun, StoredRequest
 from cueloop_daemon.runs.records import Out
+from cueloop_daemon.runs.store import Point
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Warned
 from cueloop_protocol.example_config import RESOLVE_DOCUMENT

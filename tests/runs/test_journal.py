@@ -10,9 +10,10 @@ import anyio
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from cueloop_daemon.runs.journal import RunJournal, Unrecordable
+from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.records import Conversation
 from cueloop_daemon.runs.state import State
+from cueloop_daemon.runs.store import Unrecordable
 from cueloop_daemon.runs.types import Diverged, RunCancelled
 from runs.conftest import NewRecord
 from runs.fakes import Killed, MemoryStore, ending, later

@@ -14,7 +14,7 @@ from cueloop_daemon.events import Filter, Hub
 from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.batches import end, held, say, speakers
 from cueloop_daemon.runs.db import RunsPlace
-from cueloop_daemon.runs.journal import over, told
+from cueloop_daemon.runs.ending import over, told
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.outbox import AT_ONCE, Outbox
 from cueloop_daemon.runs.records import Held

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic_core import from_json
 
-from cueloop_daemon.core.model import ActiveRun, SessionFile, SessionLoaded
+from cueloop_daemon.core.model import ActiveRun
 from cueloop_daemon.events.hub import HubClosed
 from cueloop_daemon.events.model import Mark, NewEvent
 from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.active import view_from
 from cueloop_daemon.runs.batches import end_open, load, speakers
 from cueloop_daemon.runs.carrier import Carrier
-from cueloop_daemon.runs.journal import RunJournal, over, summary_of
+from cueloop_daemon.runs.ending import failure, over, summary_of
+from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import RunStore
-from cueloop_daemon.runs.life import Host, Life, failure
+from cueloop_daemon.runs.life import Host, Life
 from cueloop_daemon.runs.outbox import STATE, Outbox
+from cueloop_daemon.runs.pruning import prune
 from cueloop_daemon.runs.queries import RunRow
 from cueloop_daemon.runs.questions import QuestionDesk
 from cueloop_daemon.runs.records import Held, Loaded, Over
@@ -183,7 +184,7 @@ class Carrying:
         if self.open is row:
             return  # left as it is, for the daemon that owns it now
         self._lives.pop(row.run_id, None)
-        await self._prune(row)
+        await prune(self._around, row)
 
     def _host(self, row: RunRow) -> Host:
         around = self._around
@@ -264,20 +265,3 @@ class Carrying:
             waiting = await self._around.lane.read(speakers)
             for run_id in self._around.hub.marked_runs() - ours - waiting:
                 self._around.hub.forget_marks(run_id)
-
-    async def _prune(self, row: RunRow) -> None:
-        """Let the oldest runs go; one whose task is in the session may still be gone on with, and stays."""
-        around = self._around
-        with suppress(ValueError):
-            session = (await around.look(row.request.caller)).session
-            await self._prune_beside(session)
-
-    async def _prune_beside(self, session: SessionFile) -> None:
-        around = self._around
-        kept = session.session.task_id.strip() if isinstance(session, SessionLoaded) else None
-        with suppress(DbError):
-            await around.lane.keep_ballast()
-            for old in await around.lane.read(lambda db: queries.superfluous(db, around.history)):
-                if kept is None or view_from(old.view).task_id != kept:
-                    await around.carriers.discard(old.run_id)
-                    await around.lane.once(partial(queries.erase, run_id=old.run_id), durable=False)

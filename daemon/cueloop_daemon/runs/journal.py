@@ -9,48 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
+from cueloop_daemon.runs.ending import over_with, told
 from cueloop_daemon.runs.pending import Pending
-from cueloop_daemon.runs.records import Batch, Checkpoint, Conversation, Kind, Loaded, Out, Over, Record
-from cueloop_daemon.runs.state import STATE, Ending, State
+from cueloop_daemon.runs.records import Batch, Checkpoint, Conversation, Kind, Loaded, Record
+from cueloop_daemon.runs.state import STATE, State
+from cueloop_daemon.runs.store import Point as Point
+from cueloop_daemon.runs.store import Probe as Probe
+from cueloop_daemon.runs.store import Store, Unrecordable, Unwritable, no_probe
 from cueloop_daemon.runs.types import Diverged, RunCancelled
-from cueloop_protocol.documents.envelope import Event, event_bytes
-from cueloop_protocol.documents.error import ErrorDocument
-from cueloop_protocol.documents.summary import Summary
+from cueloop_protocol.documents.envelope import Event
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741  (an intent)
-
-Point = Literal["before", "intent", "acted", "result"]
-"""A place where a life can end: before an entry, its intent on record, its act done, its result remembered."""
-
-Probe = Callable[[str, Point], None]
-"""Called at each such place, with the entry's key; tests end the process or the task there."""
-
-
-class Unrecordable(Exception):
-    """The run can no longer be written down; it must be ended without its record. `str()` is one clause for people."""
-
-
-class Unwritable(Exception):
-    """The medium takes nothing now (full, no access): the same commit may work later. Nothing of it was kept."""
-
-
-class Store(Protocol):
-    """Where a journal writes."""
-
-    async def commit(self, batch: Batch) -> None:
-        """On the medium when it returns, whole or not at all. Raises Unwritable, Unrecordable."""
-        ...
-
-
-def _no_probe(key: str, point: Point) -> None:
-    """Production has no place to die at."""
 
 
 class RunJournal:
@@ -61,7 +36,7 @@ class RunJournal:
     """
 
     def __init__(
-        self, store: Store, loaded: Loaded, stamp: Callable[[], str], *, probe: Probe = _no_probe, retry: float = 5.0
+        self, store: Store, loaded: Loaded, stamp: Callable[[], str], *, probe: Probe = no_probe, retry: float = 5.0
     ) -> None:
         """`stamp` gives the wall clock's time, RFC 3339."""
         self.run_id = loaded.run_id
@@ -335,29 +310,3 @@ class RunJournal:
             yield
         finally:
             scope.shield = True
-
-
-def told(run_id: str, event: Event) -> Out:
-    """An event of the run as it is told, but for its revision."""
-    return Out("event", event.kind, b'{"run_id":%b,"origin":"run","event":%b}' % (to_json(run_id), event_bytes(event)))
-
-
-def over_with(run_id: str, state: State, at: str) -> Over:
-    """The end of a run as its last state has it. ValueError: the state has no ending."""
-    ending = state.ending
-    if ending is None:
-        raise ValueError("a run is over only with an ending")
-    return over(run_id, summary_of(ending), ending.error, at)
-
-
-def summary_of(ending: Ending) -> Summary:
-    """The summary of a run that ends so."""
-    return Summary(task_id=ending.task_id, exit_code=ending.exit_code, outcome=ending.outcome, blocking=ending.blocking)
-
-
-def over(run_id: str, summary: Summary, error: ErrorDocument | None, at: str) -> Over:
-    """The end of a run at `at` (RFC 3339): what its record keeps, and `run.finished`."""
-    said = to_json(summary)
-    why = None if error is None else to_json(error)
-    tail = b"" if why is None else b',"error":%b' % why
-    return Over(at, said, why, Out("run.finished", None, b'{"run_id":%b,"summary":%b%b}' % (to_json(run_id), said, tail)))

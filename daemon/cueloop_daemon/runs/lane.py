@@ -13,8 +13,8 @@ from anyio import CapacityLimiter, to_thread
 
 from cueloop_daemon.runs.batches import write
 from cueloop_daemon.runs.db import RunsDb, RunsPlace, open_runs
-from cueloop_daemon.runs.journal import Unrecordable, Unwritable
 from cueloop_daemon.runs.records import Batch
+from cueloop_daemon.runs.store import Unrecordable, Unwritable
 from cueloop_daemon.store.sqlite import DbDamaged, DbError, DbUnwritable
 
 logger = logging.getLogger(__name__)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from cueloop_daemon.runs.batches import end_open
+from cueloop_daemon.runs.beside import accompanied
 from cueloop_daemon.runs.carrier import Carrier, Carriers
-from cueloop_daemon.runs.journal import RunJournal, Unrecordable, over, summary_of, told
+from cueloop_daemon.runs.ending import ends_without_program, failure, over, summary_of, told
+from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.outbox import Outbox
 from cueloop_daemon.runs.records import Over
 from cueloop_daemon.runs.shim import LinkClosed
 from cueloop_daemon.runs.state import Ending, ScopeName, State
+from cueloop_daemon.runs.store import Unrecordable
 from cueloop_daemon.runs.types import Diverged, Journal, RunCancelled, RunIdentity, ShimGone, World
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import OwnershipLost
@@ -241,7 +243,7 @@ class Life:
     async def _end_as(self, why: str, detail: str | None, left: tuple[str, ...] = ()) -> None:
         at, run_id = self._host.stamp(), self.run_id
         said = [told(run_id, Warned(timestamp=at, message=text)) for text in (*left, why)]
-        self.summary, error = _ends_as(self.journal.cancelled, why, detail)
+        self.summary, error = ends_without_program(self.journal.cancelled, why, detail)
         done = over(run_id, self.summary, error, at)
         try:
             await self._host.lane.last_words(lambda db: end_open(db, run_id, done, said))
@@ -272,32 +274,3 @@ class Life:
                 await self.journal.flush()
             except Unrecordable:
                 return  # the program meets it, too
-
-
-async def accompanied(body: Callable[[], Awaitable[None]], *beside: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `body`, with tasks beside it that end when it does. What it raises comes out as it is, not in a group."""
-    raised: Exception | None = None
-    async with anyio.create_task_group() as tasks:
-        for one in beside:
-            tasks.start_soon(one)
-        try:
-            await body()
-        except Exception as exc:
-            raised = exc
-        tasks.cancel_scope.cancel()
-    if raised is not None:
-        raise raised
-
-
-def failure(message: str, error: ErrorDocument | None = None) -> Ending:
-    """The run has failed, for this reason."""
-    document = error or ErrorDocument.model_validate(error_document("unknown", message, None))
-    return Ending(outcome="failed", exit_code=1, error=document)
-
-
-def _ends_as(cancelled: bool, why: str, detail: str | None) -> tuple[Summary, ErrorDocument | None]:
-    """A run that ends without its program: as it was to end, if it was being cancelled."""
-    if cancelled:
-        return Summary(task_id=None, exit_code=0, outcome="stopped"), None
-    error = ErrorDocument.model_validate(error_document("unknown", why, detail))
-    return Summary(task_id=None, exit_code=1, outcome="failed"), error

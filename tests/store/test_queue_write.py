@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -12,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cueloop_daemon.runs.types import TaskConflict
+
+from cueloop_daemon.runs.types import TaskConflict, TasksUnreadable
 from cueloop_daemon.store.atomic import Author
+from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import OwnershipLost
 from cueloop_daemon.store.queue_write import QueueFiles
 from cueloop_daemon.store.system import System
+from cueloop_protocol.identity import process_start_time
+from faults.systems import failing_where, without_exchange
 
 NOW = "2026-02-07T10:00:00.000000000Z"
 LATER = "2026-02-07T11:00:00.000000000Z"
@@ -106,8 +111,9 @@ def test_mode_and_the_target_of_a_link_are_kept(place: Place, tmp_path: Path) ->
 @pytest.mark.parametrize("text", ["{", "[]", '{"tasks": {}}', ""])
 def test_what_is_no_queue_is_left_alone(place: Place, text: str) -> None:
     place.queue.write_text(text)
-    with pytest.raises(TaskConflict, match=r"queue\.jsonc"):
+    with pytest.raises(TasksUnreadable, match=r"queue\.jsonc") as raised:
         place.files.begin("RQ-0001", LATER)
+    assert raised.value.code == "queue_corrupted"
     assert place.queue.read_text() == text
 
 
@@ -214,3 +220,201 @@ def test_against_a_real_second_process(tmp_path: Path) -> None:
         person.communicate(timeout=60)
     assert ids(place.done) == names
     assert all(isinstance(one, dict) for one in read(place.queue))
+
+
+def test_begin_says_when_the_task_is_gone(place: Place) -> None:
+    assert place.files.begin("RQ-9999", LATER) == "missing"
+
+
+@pytest.mark.parametrize("status", ["done", "rejected"])
+def test_settled_tasks_move_as_they_stand(status: str, place: Place) -> None:
+    finished = task("RQ-0003", status=status, completed_at=NOW)
+    write(place.queue, task("RQ-0001"), finished, task("RQ-0002"), task("RQ-0004", status=status))
+    assert place.files.settled() == ("RQ-0003", "RQ-0004")
+    assert place.files.archive_settled(LATER) == "changed"
+    assert place.files.archive_settled(LATER) == "already"
+    assert (ids(place.queue), place.files.settled()) == (["RQ-0001", "RQ-0002"], ())
+    moved, dateless = read(place.done)
+    assert moved == finished
+    assert dateless["completed_at"] == LATER
+
+
+def test_what_was_opened_again_meanwhile_is_not_archived(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    write(place.queue, task("RQ-0001", status="done", completed_at=NOW))
+    settled = place.files._settled()
+    write(place.queue, task("RQ-0001", status="todo"))
+    place.files._settled = lambda: settled  # type: ignore[method-assign]  # as it was seen
+    assert place.files.archive_settled(LATER) == "already"
+    assert ids(place.queue) == ["RQ-0001"]
+
+
+@pytest.mark.parametrize(
+    ("in_queue", "in_done", "found"),
+    [
+        ({"status": "doing"}, {"status": "done"}, ("RQ-0001",)),
+        ({"status": "done"}, {"status": "done"}, ("RQ-0001",)),
+        ({"status": "todo"}, {"status": "done"}, ()),
+        ({"status": "rejected"}, {"status": "done"}, ()),
+        ({}, {"status": "done"}, ()),
+        ({"status": "doing", "title": "Another"}, {"status": "done"}, ()),
+        ({"status": "doing", "created_at": LATER}, {"status": "done"}, ()),
+        ({"status": "doing"}, None, ()),
+    ],
+)
+def test_a_completion_that_was_broken_off(
+    in_queue: dict[str, object], in_done: dict[str, object] | None, found: tuple[str, ...], place: Place
+) -> None:
+    """A task that a person opened again is not the one that was completed."""
+    write(place.queue, {**task("RQ-0001"), "id": " RQ-0001 ", **in_queue}, task("RQ-0002", status="doing"))
+    if in_done is not None:
+        write(place.done, {**task("RQ-0001"), **in_done})
+    assert place.files.completed_twice() == found
+
+
+class Dying(System):
+    """The process ends after the n-th call that changes a name, and before it after all others of a person's."""
+
+    def __init__(self, at: int, before: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.left = at
+        self.before = before
+
+
+class Died(BaseException):
+    """Nothing goes on."""
+
+
+def _dying(name: str) -> Callable[..., Any]:
+    real = getattr(System, name)
+
+    def call(self: Dying, *args: Any) -> Any:
+        if self.left <= 0:
+            if name == "close":
+                return real(self, *args)
+            raise Died
+        if name == "exchange":
+            self.before()
+        result = real(self, *args)
+        self.left -= 1
+        if self.left == 0:
+            raise Died
+        return result
+
+    return call
+
+
+for _name in [name for name in vars(System) if not name.startswith("_")]:
+    setattr(Dying, _name, _dying(_name))
+
+
+def of_the_dead(folder: Path, system: System) -> QueueFiles:
+    """A daemon's files; it is not the process that the tests run in."""
+    return QueueFiles(
+        str(folder / "queue.jsonc"), str(folder / "done.jsonc"), system, Author(os.getpid(), "long ago"), lambda: True
+    )
+
+
+@pytest.mark.parametrize("with_person", [False, True])
+def test_f02_a_daemon_that_dies_at_any_call_loses_nobodys_task(with_person: bool, tmp_path: Path) -> None:
+    """At each system call of a completion, with and without a person who adds a task just before each exchange."""
+    at, completed = 0, False
+    while not completed:
+        at += 1
+        folder = tmp_path / f"{with_person}-{at}"
+        folder.mkdir()
+        write(folder / "queue.jsonc", task("RQ-0001"), task("RQ-0002"))
+        write(folder / "done.jsonc", task("RQ-0000", status="done"))
+        added: list[str] = []
+
+        def person(folder: Path = folder, added: list[str] = added) -> None:
+            if with_person and not added:
+                added.append("RQ-7777")
+                add_by_hand(folder / "queue.jsonc", "RQ-7777")
+
+        try:
+            complete(of_the_dead(folder, Dying(at, person)))
+            completed = True
+        except Died:
+            complete(Place(folder).files)
+        assert ids(folder / "done.jsonc") == ["RQ-0000", "RQ-0001"]
+        assert sorted(ids(folder / "queue.jsonc")) == sorted(["RQ-0002", *added])
+        assert [name for name in os.listdir(folder) if "cueloopd" in name] == []
+    assert at > 30
+
+
+def complete(files: QueueFiles) -> None:
+    """Everything that a run does to the files, from the first to the last."""
+    files.begin("RQ-0001", LATER)
+    files.add_done("RQ-0001", LATER)
+    files.remove_from_queue("RQ-0001")
+    files.archive_settled(LATER)
+
+
+def test_what_came_out_of_a_dead_daemons_exchange_goes_back(place: Place, tmp_path: Path) -> None:
+    """Once; tasks that are in neither file. What is not a queue file stays where it is."""
+    name = f".queue.jsonc.cueloopd-{os.getpid()}-long_ago-0-1.swap"
+    write(tmp_path / name, task("RQ-0001"), task("RQ-0009"), task("RQ-0008"))
+    torn = tmp_path / f".done.jsonc.cueloopd-{os.getpid()}-long_ago-0-1.swap"
+    torn.write_text("{ torn")
+    editors = tmp_path / ".queue.jsonc.swp"
+    editors.write_text("vim's")
+    write(place.done, task("RQ-0008", status="done"))
+    place.files.begin("RQ-0001", LATER)
+    assert ids(place.queue) == ["RQ-0001", "RQ-0002", "RQ-0009"]
+    assert (torn.read_text(), editors.read_text(), (tmp_path / name).exists()) == ("{ torn", "vim's", False)
+
+
+def test_what_a_living_daemon_has_under_way_is_left_alone(place: Place, tmp_path: Path) -> None:
+    start = process_start_time(os.getpid())
+    name = tmp_path / f".queue.jsonc.cueloopd-{os.getpid()}-{start}-9-1.swap"
+    write(name, task("RQ-0009"))
+    place.files.begin("RQ-0001", LATER)
+    assert name.exists()
+    assert "RQ-0009" not in ids(place.queue)
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo"])
+def test_a33_what_is_no_file_is_not_waited_for(kind: str, place: Place) -> None:
+    place.queue.unlink()
+    place.queue.mkdir() if kind == "folder" else os.mkfifo(place.queue)
+    with pytest.raises(NotWritable):
+        place.files.begin("RQ-0001", LATER)
+    with pytest.raises(NotWritable):
+        place.files.status("RQ-0001")
+
+
+def test_a_writer_that_never_stops_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    persons: list[dict[str, object]] = []
+
+    class Restless(System):
+        def exchange(self, one: str, other: str) -> None:
+            persons.append(task(f"P-{len(persons):04}"))
+            write(tmp_path / "editor.tmp", task("RQ-0001"), *persons)
+            (tmp_path / "editor.tmp").rename(tmp_path / "queue.jsonc")
+            super().exchange(one, other)
+
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    place = Place(tmp_path, Restless())
+    write(place.queue, task("RQ-0001"))
+    with pytest.raises(TaskConflict, match="20 times in a row; nothing of theirs was lost") as raised:
+        place.files.begin("RQ-0001", LATER)
+    assert raised.value.code == "task_mutation_conflict"
+    assert len(ids(place.queue)) > 20
+    assert read(place.queue)[0].get("status", "todo") == "todo"
+
+
+def test_where_files_cannot_be_exchanged(tmp_path: Path) -> None:
+    place = Place(tmp_path, without_exchange())
+    write(place.queue, task("RQ-0001"), task("RQ-0002"))
+    complete(place.files)
+    assert (ids(place.queue), ids(place.done)) == (["RQ-0002"], ["RQ-0001"])
+
+
+def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    place = Place(tmp_path, failing_where(lambda call: call.name == "write", errno.ENOSPC))
+    write(place.queue, task("RQ-0001"))
+    before = place.queue.read_bytes()
+    with pytest.raises(NotWritable, match="the disk is full"):
+        place.files.begin("RQ-0001", LATER)
+    assert (place.queue.read_bytes(), os.listdir(tmp_path)) == (before, ["queue.jsonc"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 import threading
@@ -13,6 +14,9 @@ from cueloop_protocol.overrides import Overrides
 
 Kind = Literal["complete", "fail", "loop"]
 SECONDS = 10.0
+"""How long the program that shows it may take."""
+LONGEST = 500
+"""Characters of a title and of a text."""
 
 
 class DesktopNotify:
@@ -34,7 +38,7 @@ class DesktopNotify:
 
     def send(self, title: str, text: str, *, kind: Kind) -> None:
         """Show it, or not; both texts are for people."""
-        argv = self._argv(title, text) if self.is_wanted(kind) else None
+        argv = self._argv(_fit(title), _fit(text)) if self.is_wanted(kind) else None
         if argv is not None:
             threading.Thread(target=self._show, args=(argv,), daemon=True).start()
 
@@ -55,8 +59,22 @@ class DesktopNotify:
         program = self._find("notify-send")
         if program is None or not (self._env.get("DBUS_SESSION_BUS_ADDRESS") or self._env.get("DISPLAY")):
             return None
-        hints = ["--hint=string:sound-name:complete"] if self._wants_sound() else []
-        return [program, "--app-name=CueLoop", f"--expire-time={self._config.timeout_ms}", *hints, "--", title, text]
+        body = html.escape(text, quote=False)  # the text, unlike the title, is markup there
+        return [
+            program,
+            "--app-name=CueLoop",
+            f"--expire-time={self._config.timeout_ms}",
+            *self._sound_hints(),
+            "--",
+            title,
+            body,
+        ]
+
+    def _sound_hints(self) -> list[str]:
+        if not self._wants_sound():
+            return []
+        path = self._config.sound_path
+        return [f"--hint=string:sound-file:{path}" if path else "--hint=string:sound-name:complete"]
 
     def _wants_sound(self) -> bool:
         return self._call.notify_sound or self._config.sound_enabled
@@ -73,5 +91,9 @@ class DesktopNotify:
                 check=False,
                 cwd="/",
             )
-        except (OSError, subprocess.SubprocessError):
+        except (OSError, ValueError, subprocess.SubprocessError):
             return
+
+
+def _fit(text: str) -> str:
+    return text.replace("\0", " ")[:LONGEST]

@@ -48,7 +48,10 @@ def main(argv: list[str]) -> int:
     before, after = files_of(base), files_of(now)
     # What is to go goes first: a file may have to become a folder again.
     put_back([path for path in differing if path not in before], after, remove)
-    put_back([path for path in differing if path in before], after, partial(restore, base))
+    with tempfile.TemporaryDirectory(prefix="cueloopd-index-") as folder:
+        index = f"{folder}/index"
+        git("read-tree", base, env={"GIT_INDEX_FILE": index})
+        put_back([path for path in differing if path in before], after, partial(restore, index))
     standing = present(differing)
     for path in differing:
         is_repository = path not in before and path not in after
@@ -103,11 +106,11 @@ def put_back(paths: list[bytes], after: Files, act: Callable[[list[bytes]], None
         unstage(ready)
 
 
-def restore(base: str, paths: list[bytes]) -> None:
-    """The files as `base` has them."""
+def restore(index: str, paths: list[bytes]) -> None:
+    """The files as `index`, one of our own, has them: nobody's lock on the person's index is in the way."""
     if paths:
-        listed = b"\0".join(b":(literal)" + path for path in paths)
-        git("restore", f"--source={base}", "--worktree", "--pathspec-from-file=-", "--pathspec-file-nul", data=listed)
+        with contextlib.suppress(subprocess.CalledProcessError):  # said at the end
+            git("checkout-index", "--force", "-z", "--stdin", env={"GIT_INDEX_FILE": index}, data=b"\0".join(paths))
 
 
 def remove(paths: list[bytes]) -> None:
@@ -136,7 +139,8 @@ def present(paths: list[bytes]) -> dict[bytes, bytes]:
     found = {path: git("hash-object", "--stdin", data=os.readlink(path)).strip() for path in links}
     plain = [path for path in paths if path not in found and os.path.isfile(path)]
     listed = [path for path in plain if b"\n" not in path]
-    ids = git("hash-object", "--stdin-paths", data=b"".join(path + b"\n" for path in listed)).split() if listed else []
+    top = git("rev-parse", "--show-prefix").rstrip(b"\n")  # unlike arguments, listed paths are looked for from the top
+    ids = git("hash-object", "--stdin-paths", data=b"".join(top + path + b"\n" for path in listed)).split() if listed else []
     found |= zip(listed, ids, strict=True)
     for path in set(plain) - set(listed):
         found[path] = git("hash-object", f"--path={os.fsdecode(path)}", "--", os.fsdecode(path)).strip()

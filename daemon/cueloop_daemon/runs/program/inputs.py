@@ -8,10 +8,11 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from cueloop_daemon.core.runs import ends
+from cueloop_daemon.runs.places import hand_off_io, plan_io, plan_shown
 from cueloop_daemon.runs.program.common import FLAG, NOTHING, TEXTS, again, beside, warn
-from cueloop_daemon.runs.program.places import hand_off_io, plan_io, plan_shown
 from cueloop_daemon.runs.program.scene import Part, Scene, Trouble, Words
 from cueloop_daemon.runs.program.talk import talk
+from cueloop_daemon.runs.reading import beginning_of
 from cueloop_daemon.runs.state import TaskState
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_daemon.store.not_writable import not_writable
@@ -91,13 +92,11 @@ def _ready(root: Root, task: TaskState) -> PhaseNumber:
 
 
 def _has_text(path: str) -> bool:
-    """Whether a regular file is there that says something. A FIFO is not waited for."""
+    """Whether a file is there that says something."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return bool((beginning_of(path, PLAN_LIMIT) or b"").strip())
     except OSError:
         return False
-    with open(fd, "rb") as file:
-        return os.path.isfile(path) and bool(file.read(PLAN_LIMIT).strip())
 
 
 def _write_hand_off(root: Root, task_id: str, text: str, run_id: str) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cueloop_daemon.runners import Conversation, Runner, Settings
+from cueloop_daemon.runs.places import plan_io, plan_shown
 from cueloop_daemon.runs.program.common import WORDS
-from cueloop_daemon.runs.program.places import plan_io, plan_shown
 from cueloop_daemon.runs.state import TaskState
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_protocol.base import dump

@@ -25,4 +25,5 @@ def hand_off_io(root: Root, task_id: str) -> str:
 
 def _name(task_id: str) -> str:
     """An id may have any prefix that the configuration says; a path it is not."""
-    return f"{task_id.strip().replace('/', '_')}.md"
+    text = task_id.strip().encode("utf-8", "replace").decode()
+    return f"{text.replace('/', '_').replace(chr(0), '_')}.md"

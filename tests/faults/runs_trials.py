@@ -1,0 +1,187 @@
+"""SIGKILL of client, daemon, shim and agent at random moments of runs over real processes.
+
+Run as `python runs_trials.py [TRIALS [SEED]]`; prints what was killed and how the runs ended. Each trial is one run of a task of its
+own by a real client; afterwards nothing of it may be left, no agent may have been started twice, and its output must be there to the
+byte, up to the shim's own death.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from faults.runs_world import Faults, make, no_shim_left
+from support.repository import task
+from support.runs import Fact
+from support.wire import Ended, wait_for
+
+ACT = """
+busy = os.open(HERE / f"busy-{TASK}", os.O_WRONLY | os.O_CREAT)
+try:
+    fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    open(HERE / "double", "w").close()
+kept = os.open(HERE / f"said-{TASK}-{NUMBER:06d}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def say_it(line):
+    os.write(1, line)
+    os.write(kept, line)
+begin_line = json.dumps({"type": "system", "subtype": "init", "session_id": ID, "cwd": os.getcwd(), "tools": []})
+say_it(begin_line.encode() + b"\\n")
+for number in range(60):
+    words = f"{number} of {TASK} " + "x" * (number * 37 % 900)
+    content = [{"type": "text", "text": words}]
+    message = {"type": "assistant", "message": {"role": "assistant", "content": content}, "session_id": ID}
+    say_it(json.dumps(message).encode() + b"\\n")
+    time.sleep(0.004)
+result = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "done", "session_id": ID}
+say_it(json.dumps(result).encode() + b"\\n")
+"""
+"""Keeps what it has printed, each line after it was printed: what it keeps may be one line short, never more."""
+
+FIRST = b'{"type": "system"'
+"""How the output of each call begins."""
+
+LIMIT = 30.0
+"""Seconds for a client, and for a run."""
+VICTIMS = ("client", "daemon", "shim", "agent")
+
+
+@dataclass
+class Trials:
+    """One repository; `killed` and `ended` count what happened."""
+
+    most: int
+    seed: int
+    killed: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.luck = random.Random(self.seed)
+        self.faults: Faults = make(ACT, tuple(task(number, "todo") for number in range(1, self.most + 1)))
+        self.faults.start()
+
+    def all(self) -> Trials:
+        """Every trial; each is checked."""
+        try:
+            for number in range(1, self.most + 1):
+                self._trial(f"RQ-{number:04d}", f"trial {number} of seed {self.seed}")
+            return self
+        finally:
+            self.faults.close()
+
+    def _trial(self, task_id: str, about: str) -> None:
+        client = self.faults.world.spawn("machine", "run", "one", "--id", task_id)
+        victims = self.luck.sample(VICTIMS, self.luck.choice((1, 1, 2, 3)))
+        moments = sorted((self.luck.uniform(0, 0.6), victim) for victim in victims)
+        if self.luck.random() < 0.85:  # else from the client's own beginning
+            wait_for(lambda: bool(self.faults.shims()) or client.poll() is not None, "the shim")
+        began, hit = time.monotonic(), set[str]()
+        for at, victim in moments:
+            time.sleep(max(0.0, began + at - time.monotonic()))
+            if self._kill(victim, client):
+                hit.add(victim)
+                self.killed[victim] += 1
+        run = self._run_of(client, task_id)
+        client.communicate(timeout=LIMIT)
+        about = f"{about}, killed {sorted(hit)} of {moments}"
+        if run is not None:
+            self._check(run, task_id, hit, about)
+        no_shim_left(self.faults)
+        assert self.faults.stage.processes() == [], about
+        assert not self.faults.world.repository.lock.exists(), about
+        self.faults.world.repository.session.unlink(missing_ok=True)
+
+    def _kill(self, victim: str, client: subprocess.Popen[bytes]) -> bool:
+        """Whether there was one to kill. A dead daemon's successor comes at once."""
+        if victim == "daemon":
+            self.faults.kill()
+            self.faults.start()
+            return True
+        if victim == "client":
+            was_there = client.poll() is None
+            client.kill()
+            return was_there
+        pids = self.faults.shims() if victim == "shim" else self.faults.stage.processes()
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(pids)
+
+    def _run_of(self, client: subprocess.Popen[bytes], task_id: str) -> Fact | None:
+        """The run's record when it is over; None if the client died before it had begun one."""
+        until = time.monotonic() + LIMIT
+        while time.monotonic() < until:
+            is_done = client.poll() is not None
+            with suppress(Ended, OSError), self.faults.served.connect() as wire:
+                runs = wire.call("run.list", limit=1)["runs"]
+                if runs and runs[0]["run_id"] not in self._known():
+                    if runs[0]["state"] == "finished":
+                        self._seen = runs[0]["run_id"]
+                        record: Fact = runs[0]
+                        return record
+                elif is_done:
+                    return None
+            time.sleep(0.02)
+        raise AssertionError(f"the run of {task_id} does not end")
+
+    _seen: str = ""
+
+    def _known(self) -> tuple[str, ...]:
+        return (self._seen,)
+
+    def _check(self, run: Fact, task_id: str, hit: set[str], about: str) -> None:
+        calls = [call for call in self.faults.stage.calls() if call["task"] == task_id]
+        assert not (self.faults.stage.folder / "double").exists(), f"{about}: two agents at once"
+        assert len(calls) <= 1 + ("agent" in hit), f"{about}: started {len(calls)} times"
+        assert all("--resume" in call["argv"] for call in calls[1:]), f"{about}: begun twice"
+        queued, done = self.faults.stage.statuses()
+        outcome = run["summary"]["outcome"]
+        self.ended[outcome] += 1
+        assert (task_id in queued) != (task_id in done), about
+        assert (done.get(task_id) == "done") == (outcome == "ran"), f"{about}: {run}"
+        assert outcome == "ran" or hit & {"shim", "agent", "client"}, f"{about}: {run}"
+        self._check_output(run, task_id, "shim" in hit, about)
+
+    def _check_output(self, run: Fact, task_id: str, shim_died: bool, about: str) -> None:
+        """Call after call; one that was killed may have printed a line that it could not keep any more."""
+        rest = self._output(run["run_id"])
+        said = [path.read_bytes() for path in sorted(self.faults.stage.folder.glob(f"said-{task_id}-*"))]
+        for number, one in enumerate(said):
+            is_cut = shim_died and number == len(said) - 1
+            whole = one.startswith(rest) if is_cut else rest.startswith(one)
+            assert whole or rest.startswith(one), f"{about}: {rest[-300:]!r} instead of {one[-300:]!r}"
+            rest = rest[len(one) :]
+            if rest and not rest.startswith(FIRST):
+                rest = rest.partition(b"\n")[2]
+        assert rest == b"", f"{about}: {rest[:300]!r} was never said"
+
+    def _output(self, run_id: str) -> bytes:
+        text, offset = "", 0
+        with self.faults.served.connect() as wire:
+            while True:
+                piece = wire.call("run.output", run_id=run_id, offset=offset, limit=65536)
+                text, offset = text + piece["text"], piece["next_offset"]
+                if piece["complete"] or not piece["text"]:
+                    return text.encode()
+
+
+def main(argv: list[str]) -> None:
+    most = int(argv[0]) if argv else 200
+    done = Trials(most, int(argv[1]) if argv[1:] else 11).all()
+    print(
+        f"{most} trials; killed {dict(done.killed)}; runs ended {dict(done.ended)}; 0 orphans, 0 double starts, output complete"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cueloop_daemon.shim.command import command_line
-from cueloop_daemon.shim.spec import RunSpec, env_bytes, file_bytes
-
 from bench.figure import Figure, in_turns, percentile
 from bench.floor_process import process_ms
 from bench.processes import peak_mb, resident_mb
 from bench.wire import Wire
 from bench.world import STAMP, World, cueloop, daemon, end_daemon
+from cueloop_daemon.shim.command import command_line
+from cueloop_daemon.shim.spec import RunSpec, env_bytes, file_bytes
 
 QUIET = """#!/bin/sh
 cat > /dev/null
@@ -155,7 +154,7 @@ def _shim_ms(world: World, number: int) -> float:
     with open(near, encoding="utf-8") as pipe:
         said = json.loads(pipe.readline() or "{}")
     took = (time.perf_counter() - began) * 1000
-    child.terminate()
+    child.kill()  # it has nothing to end; asked politely it would wait for a daemon
     child.wait(20)
     if "ready" not in said:
         raise RuntimeError(f"the shim did not start: {said}")

@@ -138,18 +138,18 @@ def _shim_ms(world: World, number: int) -> float:
     )
     (folder / "run.json").write_bytes(file_bytes(spec))
     (folder / "env").write_bytes(env_bytes({}))
-    fds = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (world.root, folder)]
+    root_fd, run_fd = (os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (world.root, folder))
     near, far = os.pipe()
     began = time.perf_counter()
     child = subprocess.Popen(
-        command_line(sys.executable, *fds, far),
-        pass_fds=(*fds, far),
+        command_line(sys.executable, root_fd, run_fd, far),
+        pass_fds=(root_fd, run_fd, far),
         stdin=subprocess.DEVNULL,
         cwd="/",
         env={},
         start_new_session=True,
     )
-    for fd in (*fds, far):
+    for fd in (root_fd, run_fd, far):
         os.close(fd)
     with open(near, encoding="utf-8") as pipe:
         said = json.loads(pipe.readline() or "{}")

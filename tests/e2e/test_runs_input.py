@@ -21,10 +21,15 @@ def _of_another_machine(program: Path) -> None:
     program.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\0\xff\0" + bytes(100))
 
 
+def _a_folder(program: Path) -> None:
+    program.unlink()
+    program.mkdir()
+
+
 NO_PROGRAM: dict[str, tuple[Callable[[Path], object], str]] = {
     "not-installed": (Path.unlink, "not found"),
     "not-executable": (lambda program: program.chmod(0o644), "cannot be executed"),
-    "a-folder": (lambda program: (program.unlink(), program.mkdir()), "cannot be executed"),
+    "a-folder": (_a_folder, "cannot be executed"),
     "no-interpreter": (lambda program: program.write_text("#!/nowhere/node\n"), "interpreter"),
     "of-another-machine": (_of_another_machine, "Exec format error"),
 }

@@ -76,8 +76,8 @@ def begin(world: World) -> Story:
     gate = world.folder / "gate"
     gate.write_text(GATE)
     gate.chmod(0o755)
-    for name in (*KILLS, ("RQ-0002", "implement"), ("RQ-0003", "plan"), ("RQ-0004", "implement")):
-        stage.make_file(f"hold-{'-'.join(name)}")
+    for held in (*KILLS, ("RQ-0002", "implement"), ("RQ-0003", "plan"), ("RQ-0004", "implement")):
+        stage.make_file(f"hold-{'-'.join(held)}")
     heard_in = world.folder / "heard"
     with heard_in.open("wb") as out:
         listener = subprocess.Popen(

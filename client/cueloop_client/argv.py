@@ -79,6 +79,9 @@ def meaning(argv: Sequence[str]) -> Meaning:
         if unknown is not None and "help" not in names:
             return Wrong(f"There is no option {unknown}. `cueloop --help` lists what there is.")
         return Version() if "version" in names and "help" not in names else Help(())
+    asked = _asked_help(words)
+    if asked is not None:
+        return asked
     if not _is_ours(words):
         surplus = next((flag.name for flag, _ in before if flag.name in OURS_ALONE), None)
         if surplus is not None:
@@ -95,6 +98,28 @@ def meaning(argv: Sequence[str]) -> Meaning:
     if "version" in names:
         return Version()
     return _of_ours([*_rebuilt(before)], words, argv)
+
+
+def near(name: str) -> str | None:
+    """The command of ours that was probably meant by one that nobody knows; None if none is near."""
+    from difflib import get_close_matches
+
+    known = [*(" ".join(command) for command in COMMANDS), *(" ".join(group) for group in GROUPS), *LATER.values()]
+    close = get_close_matches(name, known, n=1, cutoff=0.75) or get_close_matches(name.split()[0], known, n=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+def _asked_help(words: Sequence[str]) -> Help | None:
+    """`help …`, and `--help` after the first words of commands that are ours only in part; None for all else."""
+    if words[0] == "help":
+        about = tuple(words[1:])
+        return Help(about) if not about or about in GROUPS or about in LATER or _begins_ours(about) else None
+    *first, last = words
+    return Help(tuple(first)) if last in ("--help", "-h") and words[0] == "machine" and _begins_ours(tuple(first)) else None
+
+
+def _begins_ours(words: tuple[str, ...]) -> bool:
+    return any(command[: len(words)] == words for command in COMMANDS)
 
 
 def _globals(argv: Sequence[str]) -> tuple[list[tuple[Flag, str]], list[str], str | None]:

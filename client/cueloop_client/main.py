@@ -36,7 +36,7 @@ def run(argv: Sequence[str], world: World) -> int:
         if isinstance(asked, Ours):
             from cueloop_client.table import COMMANDS
 
-            machine = COMMANDS[asked.command].machine
+            machine = COMMANDS[asked.command].machine or "--json" in asked.argv
             return _call(asked, argv, world)
         return _tell(asked, world)
     except BaseException as exc:
@@ -75,7 +75,13 @@ def _tell(asked: Meaning, world: World) -> int:
 
             from cueloop_client.passing import pass_on
 
-            pass_on(name, arguments, world.environ, world.program, os.getpid())
+            try:
+                pass_on(name, arguments, world.environ, world.program, os.getpid())
+            except Usage as exc:
+                meant = argv.near(name)
+                if meant is None:
+                    raise
+                raise Usage(f"There is no command `{name}`. Did you mean `{meant}`?\n({exc.message})") from exc
         case argv.Later(command=command):
             raise Usage(pages.not_yet(command))
         case argv.Wrong(message=message):

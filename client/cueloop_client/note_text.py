@@ -7,6 +7,7 @@ from cueloop_client.shapes import text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import tzinfo
     from typing import Any
 
 KINDS = (
@@ -25,6 +26,15 @@ KINDS = (
 """The closed list of `cueloop_protocol.documents.envelope.EventKind`, whose module is too heavy to load for it."""
 
 
+WORDS = {
+    "config_resolved": "the configuration, or what the next run would do, changed",
+    "queue_snapshot": "the queue changed",
+}
+"""What is said of events that come without words of their own."""
+TIME_WIDTH = len("2026-02-07 10:30:00")
+KIND_WIDTH = max(map(len, KINDS))
+
+
 def is_wanted(method: str, params: Mapping[str, Any], kinds: frozenset[str]) -> bool:
     """Whether a filter by kinds lets the note through; like the daemon's, it is about events alone. No kinds: all."""
     if not kinds or method != "event":
@@ -33,11 +43,13 @@ def is_wanted(method: str, params: Mapping[str, Any], kinds: frozenset[str]) -> 
     return isinstance(event, dict) and event.get("kind") in kinds
 
 
-def note_line(method: str, params: Mapping[str, Any]) -> str:
-    """When, what, about which task, and the words that came with it; line breaks in those become blanks."""
+def note_line(method: str, params: Mapping[str, Any], zone: tzinfo | None) -> str:
+    """When (in `zone`; None: this machine's), what, about which task, and its words; line breaks in those become blanks."""
     event = params.get("event")
+    moment = ""
     if method == "event" and isinstance(event, dict):
-        parts = [text(event.get("timestamp")), text(event.get("kind")), text(event.get("task_id")), _event_words(event)]
+        moment = clock_time(text(event.get("timestamp")), zone)
+        parts = [text(event.get("kind")), text(event.get("task_id")), _event_words(event)]
     elif method == "gap":
         parts = ["gap", f"events from {text(params.get('from'))} to {text(params.get('to'))} are no longer kept"]
     elif method == "run.finished":
@@ -51,10 +63,28 @@ def note_line(method: str, params: Mapping[str, Any]) -> str:
         parts = ["question resolved", text(params.get("run_id")), text(params.get("choice"))]
     else:
         parts = [method]
-    return " ".join("  ".join(part for part in parts if part).split("\n"))
+    what, *rest = parts
+    line = "  ".join([f"{moment:<{TIME_WIDTH}}", f"{what:<{KIND_WIDTH}}", *(part for part in rest if part)])
+    return " ".join(line.rstrip().split("\n"))
+
+
+def clock_time(stamp: str, zone: tzinfo | None) -> str:
+    """`2026-02-07T10:30:00.000000000Z` as people read it, to the second; what is no time with an offset stays as it is."""
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return stamp
+    if moment.tzinfo is None:
+        return stamp
+    return moment.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _event_words(event: Mapping[str, Any]) -> str:
     payload = event.get("payload")
-    written = text(payload.get("text")) if isinstance(payload, dict) else ""
-    return text(event.get("phase")) or text(event.get("message")) or written.rstrip("\n")
+    members = payload if isinstance(payload, dict) else {}
+    if event.get("kind") == "resume_decision":
+        return " ".join(part for part in (text(event.get("message")), text(members.get("detail"))) if part)
+    written = text(event.get("phase")) or text(event.get("message")) or text(members.get("text")).rstrip("\n")
+    return written or WORDS.get(text(event.get("kind")), "")

@@ -41,6 +41,10 @@ def help_page(command: tuple[str, ...]) -> str:
         return command_page(COMMANDS[command])
     if command in GROUPS:
         return group_page(command)
+    if command in LATER:
+        return not_yet(command) + "\n"
+    if command:
+        return partly_page(command)
     from textwrap import fill
 
     return OVERVIEW.format(
@@ -71,6 +75,18 @@ def group_page(group: tuple[str, ...]) -> str:
     there = [entry for _, entry in entries if entry is not None]
     example = there[0].example if there else "cueloop session show"
     return f"usage: cueloop {group[0]} COMMAND\n\n" + "\n".join(_columns(rows)) + f"\n\nExample: {example}\n"
+
+
+def partly_page(beginning: tuple[str, ...]) -> str:
+    """The commands of ours that begin with these words, which the Rust tool has others of."""
+    entries = {words: entry for words, entry in COMMANDS.items() if words[: len(beginning)] == beginning}
+    name = " ".join(beginning)
+    rows = "\n".join(_columns((" ".join(words), entry.summary) for words, entry in entries.items()))
+    return (
+        f"usage: cueloop {name} COMMAND\n\n{rows}\n\n"
+        f"All other commands of `{name}` are passed on to the Rust tool: cueloop rust {name} --help\n\n"
+        f"Example: {next(iter(entries.values())).example}\n"
+    )
 
 
 def version() -> str:

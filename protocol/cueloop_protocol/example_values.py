@@ -27,8 +27,11 @@ REFUSING: JsonObject = {
     "scope": "run_session",
     "reason": "resume_confirmation_required",
     "task_id": "CL-0001",
-    "message": "Resume: the interrupted session for task CL-0001 needs a decision.",
-    "detail": "Choose to resume it or to start fresh.",
+    "message": "Resume: refusing to choose between the interrupted session for task CL-0001 and a fresh start.",
+    "detail": (
+        "The saved session is current and stands at phase 2 with 1 completed loop task(s). "
+        "Start with --resume to continue it, or with --fresh to leave it behind."
+    ),
 }
 SESSION: JsonObject = {
     "version": 1,
@@ -92,7 +95,9 @@ QUESTION: JsonObject = {
 SUMMARY: JsonObject = {"version": 2, "task_id": "CL-0001", "exit_code": 0, "outcome": "ran"}
 REFUSED: JsonObject = {"version": 2, "task_id": None, "exit_code": 1, "outcome": "stalled", "blocking": STALLED}
 ERROR: JsonObject = codes.error_document(
-    "config_incompatible", "agent.phases is 7; 1 to 3 is allowed.", "/home/ann/shop/.cueloop/config.jsonc"
+    "config_incompatible",
+    "The config /home/ann/shop/.cueloop/config.jsonc cannot be used: agent.phases is 7.",
+    "Allowed: a whole number from 1 to 3.",
 )
 
 CALLER: JsonObject = {"home": "/home/ann", "config_home": "/home/ann/.config"}

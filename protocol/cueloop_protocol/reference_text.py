@@ -28,6 +28,8 @@ INTRODUCTION = """\
   headers (`Content-Length: N`, `\\r\\n`, `\\r\\n`, N bytes), anything else is one JSON text per line. A frame has at most
   {limit} bytes. Batches are understood. A frame that is not JSON is answered and the connection goes on; where frames
   cannot be told apart any more, the answer has the id null and the connection closes.
+- **Silence**: a connection without a whole frame in its first five seconds is closed with a reason, and so is the oldest of
+  them when more than 64 have not spoken. One that has spoken may be silent for as long as it likes.
 - **Params** are by name. A key that the method does not know, a missing one and a wrong type are errors with the key's
   path; nothing is converted (`true` is not 1, `2.0` is not 2). `null` means the same as leaving a key out. `hello` and
   `daemon.shutdown` alone read over keys they do not know.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cueloop_client.argv import Help, Later, Ours, PassedOn, Version, Wrong, meaning
+from cueloop_client.argv import Help, Later, Ours, PassedOn, Version, Wrong, meaning, near
+from cueloop_client.pages import help_page
 from cueloop_client.table import COMMANDS, GROUPS, LATER
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +46,8 @@ PASSED = [
     ("-v task list", "task list"),
     ("--color always task list", "task list"),
     ("--frobnicate task list", "task list"),
-    ("help", "help"),
+    ("help task", "help task"),
+    ("machine queue --help", "machine queue"),
     ("task --help", "task"),
     ("task --repo /x", "task"),
 ]
@@ -80,6 +82,43 @@ def test_a_command_that_is_not_built_yet_is_never_passed_on(words: tuple[str, ..
 @pytest.mark.parametrize("line", ["", "--help", "-h", "--no-color", "--help session", "--version --help"])
 def test_help(line: str) -> None:
     assert meaning(line.split()) == Help(())
+
+
+@pytest.mark.parametrize(
+    ("line", "about"),
+    [
+        ("help", ()),
+        ("help session", ("session",)),
+        ("help session show", ("session", "show")),
+        ("help machine", ("machine",)),
+        ("help fleet", ("fleet",)),
+        ("machine --help", ("machine",)),
+        ("machine -h", ("machine",)),
+        ("machine config --help", ("machine", "config")),
+        ("machine run --help", ("machine", "run")),
+    ],
+)
+def test_help_of_what_is_ours_in_part(line: str, about: tuple[str, ...]) -> None:
+    assert meaning(line.split()) == Help(about)
+    page = help_page(about)
+    assert all(" ".join(words) in page for words in COMMANDS if words[: len(about)] == about)
+    if about[:1] == ("machine",):
+        assert f"cueloop rust {' '.join(about)} --help" in page
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("sesion show", "session show"),
+        ("evnts", "events"),
+        ("machine config resolv", "machine config resolve"),
+        ("deamon", "daemon"),
+        ("queue", None),
+        ("task done", None),
+    ],
+)
+def test_what_was_probably_meant(typed: str, meant: str | None) -> None:
+    assert near(typed) == meant
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))

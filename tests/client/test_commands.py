@@ -362,6 +362,18 @@ class TestSession:
         assert (called.code, len(received)) == (1, 1)
         assert "It is a link." in called.err
 
+    def test_with_json_a_failure_is_an_error_document_too(self, root: Root, environ: dict[str, str]) -> None:
+        error = conflict("The session changed.", detail="Look again.")
+        for words in ("session clear --etag old --json", "--json session clear --etag old"):
+            called, _ = call_with(root, environ, answering({"session.clear": error}), words)
+            assert (called.code, called.out, called.error) == (1, "", error.document)
+        assert call(root, environ, "session show --json --frob").err.startswith("cueloop: There is no option")
+
+    def test_a_command_that_was_mistyped_is_named_before_the_rust_tool_is(self, environ: dict[str, str]) -> None:
+        recorder = Recorder()
+        assert run(["sesion", "show"], make_world({**environ, "PATH": ""}, recorder)) == 2
+        assert recorder.err.startswith("cueloop: There is no command `sesion show`. Did you mean `session show`?\n")
+
     def test_a_conflict_is_told_in_words(self, root: Root, environ: dict[str, str]) -> None:
         error = conflict("The session changed.", detail="Look again.")
         called, _ = call_with(root, environ, answering({"session.clear": error}), "session clear --etag old")

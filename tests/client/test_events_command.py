@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
@@ -37,6 +38,11 @@ def log_of(notes: list[dict[str, Any]], last: int, *, epoch: str = "e", method: 
     return handle
 
 
+def row(moment: str, kind: str, *words: str) -> str:
+    """A printed line: columns of their own for time and kind."""
+    return "  ".join([f"{moment:<19}", f"{kind:<21}", *words]).rstrip() + "\n"
+
+
 def call(root: Root, environ: dict[str, str], handler: Handler, line: str) -> tuple[int, Recorder, list[dict[str, Any]]]:
     recorder = Recorder()
     with serving(root, environ, handler) as daemon:
@@ -55,12 +61,12 @@ def test_it_prints_the_log_and_ends_where_it_ended_when_asked(root: Root, enviro
 
 def test_for_people_one_line_each(root: Root, environ: dict[str, str]) -> None:
     _, recorder, _ = call(root, environ, log_of([note(1), note(2, "resume_decision")], 2), "events")
-    assert recorder.out == "t1  warning  m1\nt2  resume_decision  m2\n"
+    assert recorder.out == row("t1", "warning", "m1") + row("t2", "resume_decision", "m2")
 
 
 def test_since_goes_on_after_a_cursor(root: Root, environ: dict[str, str]) -> None:
     code, recorder, subscribed = call(root, environ, log_of([note(3)], 3), "events --since e:2")
-    assert (code, subscribed[0]["cursor"], recorder.out) == (0, "e:2", "t3  warning  m3\n")
+    assert (code, subscribed[0]["cursor"], recorder.out) == (0, "e:2", row("t3", "warning", "m3"))
 
 
 @pytest.mark.parametrize(("line", "last"), [("events", 0), ("events --since=", 0), ("events --since e:3", 3)])
@@ -72,7 +78,7 @@ def test_nothing_new_needs_no_subscription(root: Root, environ: dict[str, str], 
 def test_the_filter_hides_notes_and_not_the_end(root: Root, environ: dict[str, str]) -> None:
     notes = [note(1), note(2, "resume_decision"), note(3)]
     code, recorder, subscribed = call(root, environ, log_of(notes, 3), "events --kind resume_decision")
-    assert (code, recorder.out) == (0, "t2  resume_decision  m2\n")
+    assert (code, recorder.out) == (0, row("t2", "resume_decision", "m2"))
     assert "kinds" not in subscribed[0]
 
 
@@ -84,12 +90,12 @@ def test_a_log_whose_beginning_is_no_longer_kept_starts_where_it_starts(root: Ro
 def test_a_gap_is_said_and_ends_what_cannot_be_told(root: Root, environ: dict[str, str]) -> None:
     gap = {"cursor": "e:5", "from": "old:1", "to": "e:5", "snapshot": {}}
     code, recorder, _ = call(root, environ, log_of([gap], 5, method="gap"), "events --since old:1")
-    assert (code, recorder.out) == (0, "gap  events from old:1 to e:5 are no longer kept\n")
+    assert (code, recorder.out) == (0, row("", "gap", "events from old:1 to e:5 are no longer kept"))
 
 
 def test_a_log_that_ends_with_what_is_not_for_us_still_ends(root: Root, environ: dict[str, str]) -> None:
     code, recorder, _ = call(root, environ, log_of([note(1)], 7), "events")
-    assert (code, recorder.out) == (0, "t1  warning  m1\n")
+    assert (code, recorder.out) == (0, row("t1", "warning", "m1"))
 
 
 @pytest.mark.parametrize(
@@ -156,25 +162,45 @@ def test_follow_ends_quietly_when_its_reader_goes(root: Root, environ: dict[str,
             assert process.stderr.read() == b""
 
 
-LINES = [
+DECIDED = {"kind": "resume_decision", "task_id": "X", "message": "Resume: no.", "payload": {"detail": "It is 25 hour(s) old."}}
+LINES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     (
         "event",
         {"event": {"timestamp": "t", "kind": "phase_entered", "task_id": "X", "phase": "plan"}},
-        "t  phase_entered  X  plan",
+        ("t", "phase_entered", "X", "plan"),
     ),
-    ("event", {"event": {"timestamp": "t", "kind": "runner_output", "payload": {"text": "a\nb\n"}}}, "t  runner_output  a b"),
-    ("event", {"event": 3}, "event"),
-    ("run.finished", {"run_id": "r", "summary": {"outcome": "ran"}}, "run finished  r  ran"),
-    ("run.finished", {"run_id": "r", "summary": None}, "run finished  r"),
-    ("question", {"run_id": "r", "question": {"message": "Keep?"}}, "question  r  Keep?"),
-    ("question.resolved", {"run_id": "r", "choice": "keep"}, "question resolved  r  keep"),
-    ("newer.note", {}, "newer.note"),
+    (
+        "event",
+        {"event": {"timestamp": "2026-02-07T23:30:05.999999999Z", **DECIDED}},
+        ("2026-02-08 01:30:05", "resume_decision", "X", "Resume: no. It is 25 hour(s) old."),
+    ),
+    (
+        "event",
+        {"event": {"timestamp": "2026-02-07T10:30:00", "kind": "queue_snapshot", "payload": {"paths": {}}}},
+        ("2026-02-07T10:30:00", "queue_snapshot", "the queue changed"),
+    ),
+    (
+        "event",
+        {"event": {"timestamp": "t", "kind": "config_resolved", "payload": {"config": {}}}},
+        ("t", "config_resolved", "the configuration, or what the next run would do, changed"),
+    ),
+    (
+        "event",
+        {"event": {"timestamp": "t", "kind": "runner_output", "payload": {"text": "a\nb\n"}}},
+        ("t", "runner_output", "a b"),
+    ),
+    ("event", {"event": 3}, ("", "event")),
+    ("run.finished", {"run_id": "r", "summary": {"outcome": "ran"}}, ("", "run finished", "r", "ran")),
+    ("run.finished", {"run_id": "r", "summary": None}, ("", "run finished", "r")),
+    ("question", {"run_id": "r", "question": {"message": "Keep?"}}, ("", "question", "r", "Keep?")),
+    ("question.resolved", {"run_id": "r", "choice": "keep"}, ("", "question resolved", "r", "keep")),
+    ("newer.note", {}, ("", "newer.note")),
 ]
 
 
-@pytest.mark.parametrize(("method", "params", "line"), LINES, ids=[row[2] for row in LINES])
-def test_a_note_in_one_line(method: str, params: dict[str, Any], line: str) -> None:
-    assert note_line(method, params) == line
+@pytest.mark.parametrize(("method", "params", "columns"), LINES, ids=[" ".join(row[2]) for row in LINES])
+def test_a_note_in_one_line(method: str, params: dict[str, Any], columns: tuple[str, str]) -> None:
+    assert note_line(method, params, timezone(timedelta(hours=2))) + "\n" == row(*columns)
 
 
 def test_a_filter_by_kinds_is_about_events_alone() -> None:

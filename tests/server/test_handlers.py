@@ -27,7 +27,8 @@ from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.store.system import System
 from cueloop_daemon.workspace import Workspace
 from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.codes import RpcError
+from cueloop_protocol.codes import DOCUMENT_UNUSABLE, RpcError
+from cueloop_protocol.examples import CALLS, ERRORS
 from cueloop_protocol.methods import METHODS
 from cueloop_protocol.roots import Caller, Root
 from events.hubs import FakeSink, running
@@ -211,6 +212,24 @@ async def test_shutdown_leaves_after_the_reply_and_not_under_a_run(desk: Desk) -
     assert not desk.services.life.draining
     await effect.perform(call)
     assert desk.services.life.draining
+
+
+async def test_the_reference_shows_what_this_daemon_says_of_itself(desk: Desk) -> None:
+    said = await desk.ask("hello", client={"name": "test"}, protocol={"min": 1, "max": 1})
+    shown = CALLS["hello"].result
+    assert {name: said[name] for name in ("capabilities", "documents")} == {
+        name: shown[name] for name in ("capabilities", "documents")
+    }
+    with pytest.raises(RpcError) as refused:
+        await desk.ask("hello", client={"name": "test"}, protocol={"min": 2, "max": 2})
+    assert refused.value.to_wire() in [error.to_wire() for error in ERRORS]
+
+
+async def test_a_session_is_refused_in_the_words_of_the_reference(desk: Desk, repository: Repository) -> None:
+    repository.configure(phases=7)
+    found = (await desk.ask("session.get"))["error"]
+    shown = next(error.document for error in ERRORS if error.code == DOCUMENT_UNUSABLE)
+    assert found == {**shown, "message": shown["message"].replace("/home/ann/shop", str(repository.path))}
 
 
 async def test_a_window_in_front_is_forgotten_with_its_connection(desk: Desk) -> None:

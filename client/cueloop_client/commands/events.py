@@ -116,4 +116,4 @@ def _print(context: Context, note: RawNote) -> None:
         told = {key: value for key, value in note.params.items() if key != "subscription"}
         context.print_json({"method": note.method, **told}, indent=None)
     else:
-        context.print(note_line(note.method, note.params))
+        context.print(note_line(note.method, note.params, None))

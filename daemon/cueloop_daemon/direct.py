@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from cueloop_daemon import answers
 from cueloop_daemon.core.model import Snapshot
 from cueloop_daemon.runs.active import read_active
+from cueloop_daemon.runs.owed_file import read_owed
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.workspace.files import FileCache
 from cueloop_daemon.workspace.loading import Loader, QueueCache, session_path
@@ -45,7 +46,7 @@ def _facts(root: Root, caller: Caller) -> Snapshot:
     loader = Loader(root, FileCache(time.time_ns), QueueCache(time.time_ns), time.time_ns)
     loaded = loader.load(caller)
     dirt = Dirt(Git(os.environ).is_dirty_sync(root, caller), datetime.now(UTC), 0.0)
-    return snapshot_of(loaded, dirt, read_active(root), 0)
+    return snapshot_of(loaded, dirt, read_active(root), 0, read_owed(root))
 
 
 def _resolve(params: BaseModel, root: Root, caller: Caller) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 
-from cueloop_daemon.core.model import ActiveRun, Snapshot
+from cueloop_daemon.core.model import ActiveRun, OwedTask, Snapshot
 from cueloop_daemon.core.runs.profiles import UnknownProfile, with_profile
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.events.hub import Hub
@@ -20,6 +20,7 @@ from cueloop_daemon.runs.active import active_bytes, active_path, remove_active
 from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.runs.face import Face
 from cueloop_daemon.runs.lane import DbLane
+from cueloop_daemon.runs.owed_file import write_owed
 from cueloop_daemon.runs.own_writes import OwnWrites
 from cueloop_daemon.runs.shim import RunFolders, judge_with, system_processes
 from cueloop_daemon.runs.shims import ShimCarriers, ShimSetting
@@ -90,6 +91,7 @@ def make_engine(parts: Running) -> tuple[Engine, ShimCarriers]:
         history=parts.settings.run_history_limit,
         warn=parts.warn,
         changed=parts.changed,
+        owed=lambda rows: _owed_changed(parts, rows),
     )
     return Engine(around), carriers
 
@@ -192,8 +194,12 @@ def _write_active(parts: Running, run: ActiveRun | None) -> None:
 
 
 def _owed_changed(parts: Running, rows: tuple[OwedRow, ...]) -> None:
-    logger.info("owed tasks=%s", ",".join(row.task_id for row in rows))
-    parts.changed()
+    owed = tuple(OwedTask(row.task_id, row.session_etag) for row in rows)
+    try:
+        write_owed(parts.root, owed, lambda path, data: write_file(parts.system, path, data, parts.author))
+    except OSError as exc:
+        logger.warning("owed_not_written error=%s", exc)
+    parts.workspace.show_owed(owed)
 
 
 def _new_id() -> str:

@@ -23,7 +23,7 @@ from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.state import State
 from cueloop_daemon.runs.surroundings import Living, Surroundings
-from cueloop_daemon.runs.types import World
+from cueloop_daemon.runs.types import OwedRow, World
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
 from decision_world import NOW as DECIDED_AT
@@ -56,6 +56,7 @@ class Office:
     shown: list[ActiveRun | None] = field(default_factory=list)
     written: list[ActiveRun | None] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    owed: list[tuple[OwedRow, ...]] = field(default_factory=list)
     boot_id: str = "boot-1"
     history: int = 200
     ids: Iterator[int] = field(default_factory=lambda: count(1))
@@ -130,6 +131,7 @@ class Office:
             history=self.history,
             warn=self.warnings.append,
             changed=lambda: None,
+            owed=self.owed.append,
         )
 
     def _event_place(self) -> Place:

@@ -10,8 +10,6 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
-from cueloop_protocol.documents.decision import Decision
-
 from cueloop_daemon.core import messages
 from cueloop_daemon.core.model import (
     QueueFile,
@@ -25,7 +23,9 @@ from cueloop_daemon.core.model import (
 )
 from cueloop_daemon.core.request import Choice, Request
 from cueloop_daemon.core.selection import is_runnable, row_of
+from cueloop_daemon.core.settled import settled
 from cueloop_daemon.core.stamps import Age, AgeUnknown, age_of
+from cueloop_protocol.documents.decision import Decision
 
 TERMINAL: Final = ("done", "rejected")
 
@@ -75,6 +75,7 @@ def outcome(facts: Snapshot, request: Request, now: datetime) -> Outcome:
     """The decision with its consequences. While a run is active, a preview is the decision that this run started with."""
     if facts.active_run is not None and request.under_lock is None:
         return Outcome(facts.active_run.decision, FileAction.KEEP)
+    facts = settled(facts)
     if isinstance(facts.config, Unusable) or not isinstance(facts.queue, QueueFile):
         return Outcome(None, FileAction.LEAVE)
     file = facts.session

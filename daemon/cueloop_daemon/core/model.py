@@ -137,6 +137,13 @@ class ActiveRun:
     shim: ShimProcess | None = None
 
 
+class OwedTask(NamedTuple):
+    """A task whose work was accepted and whose completion is not finished. `session_etag`: of the session that it left."""
+
+    task_id: str
+    session_etag: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The paths that documents print."""
@@ -166,3 +173,5 @@ class Snapshot:
     dirty: bool
     dirty_checked_at: datetime | None
     revision: int
+    owed: tuple[OwedTask, ...] = ()
+    """What the next start of any run settles before it decides."""

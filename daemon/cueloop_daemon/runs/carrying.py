@@ -18,6 +18,7 @@ from cueloop_daemon.runs.batches import end_open, load, speakers
 from cueloop_daemon.runs.carrier import Carrier
 from cueloop_daemon.runs.ending import failure, over, summary_of
 from cueloop_daemon.runs.journal import RunJournal
+from cueloop_daemon.runs.kept import owed_rows
 from cueloop_daemon.runs.lane import RunStore
 from cueloop_daemon.runs.life import Host, Life
 from cueloop_daemon.runs.outbox import STATE, Outbox
@@ -99,6 +100,7 @@ class Carrying:
             row = await lane.read(queries.open_run)
             if row is not None and self.open is None:
                 self._take_up(row)
+            self._around.owed(await lane.read(owed_rows))
             stored = await lane.read(queries.open_questions)
             self._questions = {question.question_id: question for question in stored}
 

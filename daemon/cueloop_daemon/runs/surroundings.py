@@ -15,7 +15,7 @@ from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.life import Program
 from cueloop_daemon.runs.questions import QuestionDesk
-from cueloop_daemon.runs.types import RunIdentity, World
+from cueloop_daemon.runs.types import OwedRow, RunIdentity, World
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
@@ -63,5 +63,7 @@ class Surroundings:
     boot_id: str
     history: int
     warn: Callable[[str], None]
+    owed: Callable[[tuple[OwedRow, ...]], None]
+    """What the record says of accepted work that is to be settled, when it was opened."""
     changed: Callable[[], None]
     """A run has ended: others look again."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import anyio
 
 from cueloop_daemon.core.horizon import horizon
-from cueloop_daemon.core.model import ActiveRun, QueueLock, Snapshot
+from cueloop_daemon.core.model import ActiveRun, OwedTask, QueueLock, Snapshot
 from cueloop_daemon.workspace.files import Input, are_unchanged, telling
 from cueloop_daemon.workspace.loading import Loaded, is_settling
 from cueloop_protocol.roots import Caller
@@ -43,7 +43,9 @@ class _Answer:
         return self.made_at <= now and (self.until is None or now < self.until)
 
 
-def snapshot_of(loaded: Loaded, dirt: Dirt | None, active_run: ActiveRun | None, revision: int) -> Snapshot:
+def snapshot_of(
+    loaded: Loaded, dirt: Dirt | None, active_run: ActiveRun | None, revision: int, owed: tuple[OwedTask, ...] = ()
+) -> Snapshot:
     """What was read, as the value that the core decides over."""
     return Snapshot(
         paths=loaded.config.paths,
@@ -59,6 +61,7 @@ def snapshot_of(loaded: Loaded, dirt: Dirt | None, active_run: ActiveRun | None,
         dirty=dirt is not None and dirt.dirty,
         dirty_checked_at=None if dirt is None else dirt.checked_at,
         revision=revision,
+        owed=owed,
     )
 
 
@@ -70,6 +73,7 @@ class View:
         self.lock = anyio.Lock()
         self.dirt: Dirt | None = None
         self.checking_dirt = False
+        self.owed: tuple[OwedTask, ...] = ()
         self._next_revision = next_revision
         self._loaded: Loaded | None = None
         self._telling: tuple[Input, ...] = ()
@@ -112,10 +116,10 @@ class View:
         self._loaded = loaded
         self._telling = telling(loaded.inputs)
         if before is not None:
-            same = snapshot_of(loaded, self.dirt, active_run, before.revision)
+            same = snapshot_of(loaded, self.dirt, active_run, before.revision, self.owed)
             if same == before:
                 return False
-        self._snapshot = snapshot_of(loaded, self.dirt, active_run, self._next_revision())
+        self._snapshot = snapshot_of(loaded, self.dirt, active_run, self._next_revision(), self.owed)
         self._answers.clear()
         return True
 
@@ -125,13 +129,20 @@ class View:
             self._snapshot = replace(self._snapshot, active_run=run, revision=self._next_revision())
             self._answers.clear()
 
+    def show_owed(self, owed: tuple[OwedTask, ...]) -> None:
+        """Take what the run engine says of accepted work, without a look at any file."""
+        changed, self.owed = self.owed != owed, owed
+        if changed and self._snapshot is not None:
+            self._snapshot = replace(self._snapshot, owed=owed, revision=self._next_revision())
+            self._answers.clear()
+
     def swap_dirt(self, dirt: Dirt) -> bool:
         """Take what git said; True when the tree changed between clean and dirty."""
         before, self.dirt = self.dirt, dirt
         if self._loaded is not None and self._snapshot is not None:
             changed = before is None or before.dirty != dirt.dirty
             revision = self._next_revision() if changed else self._snapshot.revision
-            self._snapshot = snapshot_of(self._loaded, dirt, self._snapshot.active_run, revision)
+            self._snapshot = snapshot_of(self._loaded, dirt, self._snapshot.active_run, revision, self.owed)
             self._answers.clear()
             return changed
         return False

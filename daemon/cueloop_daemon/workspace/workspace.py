@@ -12,7 +12,7 @@ import anyio.to_process
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
-from cueloop_daemon.core.model import ActiveRun, QueueLock
+from cueloop_daemon.core.model import ActiveRun, OwedTask, QueueLock
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.watch.clock import Clock
 from cueloop_daemon.workspace.files import FileCache
@@ -52,6 +52,7 @@ class Workspace:
         self.root = root
         self.default = default
         self.active_run: ActiveRun | None = None
+        self.owed: tuple[OwedTask, ...] = ()
         self.changed: Callable[[], None] = lambda: None
         self.listened: frozenset[Caller] = frozenset()
         """Callers for whom somebody listens: their views stay, also beyond `MAX_VIEWS`."""
@@ -86,6 +87,7 @@ class Workspace:
     def hold(self, view: View) -> None:
         """Have `view` as its caller's one, also if it went meanwhile, for others that were used since."""
         self._views[view.caller] = self._latest = view
+        view.show_owed(self.owed)
         self._views.move_to_end(view.caller)
         if len(self._views) > MAX_VIEWS:
             spare = [caller for caller in self._views if caller not in (view.caller, self.default, *self.listened)]
@@ -97,6 +99,13 @@ class Workspace:
         self.active_run = run
         for view in self._views.values():
             view.show_run(run)
+        self.changed()
+
+    def show_owed(self, owed: tuple[OwedTask, ...]) -> None:
+        """Accepted work is to be settled by the next start of a run; previews show what that will be."""
+        self.owed = owed
+        for view in self._views.values():
+            view.show_owed(owed)
         self.changed()
 
     def is_current(self, view: View, *, exact: bool = False) -> bool:

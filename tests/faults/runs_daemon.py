@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -63,14 +62,12 @@ def believe_in(boot: str) -> None:
 
 def watch_runs(folder: Path, root: str) -> None:
     """Let each run of this daemon pass its places."""
-    from cueloop_daemon.runs import carrying
+    from cueloop_daemon.runs.journal import RunJournal
 
-    known, places = carrying.RunJournal, Places(folder, root)
-
-    def watched(*args: Any, **options: Any) -> Any:
-        return known(*args, **options, probe=places)
-
-    carrying.RunJournal = watched  # type: ignore[misc, assignment]  # a maker of the same
+    defaults = RunJournal.__init__.__kwdefaults__
+    assert defaults is not None
+    assert "probe" in defaults
+    defaults["probe"] = Places(folder, root)
 
 
 if __name__ == "__main__":

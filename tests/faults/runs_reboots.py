@@ -38,15 +38,18 @@ class Reboots(Trials):
         self.faults.stage.act(BLOCKING + ACT)
         self._boots = 0
 
-    def cut_off_in(self, phase: str) -> Fact:
-        """The next task's run is cut off while the agent works in this phase; its record, as the next boot's daemon settles it."""
+    def cut_off_in(self, phase: str, *, loses_record: bool = False) -> Fact:
+        """The next task's run is cut off while the agent works in this phase; its record, as the next boot's daemon settles it.
+
+        `loses_record`: what the shim wrote down had not reached the disk.
+        """
         folder = self.faults.stage.folder
         (folder / "blocked").unlink(missing_ok=True)
         (folder / "block").write_text(phase)
         run = self._asked()
         wait_for((folder / "blocked").exists, f"the agent in phase {phase}")
         self.faults.kill()
-        return self._after_the_cut(run)
+        return self._after_the_cut(run, loses_record=loses_record)
 
     def cut_off_at(self, place: int) -> Fact:
         """The next task's run is cut off at this place; its record, as the next boot's daemon settles it."""
@@ -80,12 +83,14 @@ class Reboots(Trials):
         assert run is not None
         return self.faults.heard(run)
 
-    def _after_the_cut(self, run: Fact) -> Fact:
+    def _after_the_cut(self, run: Fact, *, loses_record: bool = False) -> Fact:
         faults = self.faults
         for pid in [*faults.shims(), *faults.stage.processes()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         wait_for(lambda: not faults.shims() and not faults.stage.processes(), "the power cut")
+        if loses_record:
+            (faults.world.repository.ours / "runs" / run["run_id"] / "shim.jsonl").write_bytes(bytes(65536))
         self._boots += 1
         faults.boot = f"boot-{self._boots}"
         with taken_by_another(faults):

@@ -143,7 +143,8 @@ class Trials:
         calls = [call for call in self.faults.stage.calls() if call["task"] == task_id]
         assert not (self.faults.stage.folder / "double").exists(), f"{about}: two agents at once"
         assert len(calls) <= 1 + ("agent" in hit), f"{about}: started {len(calls)} times"
-        assert all("--resume" in call["argv"] for call in calls[1:]), f"{about}: begun twice"
+        if len(calls) > 1 and self._said(task_id)[0].startswith(FIRST):
+            assert "--resume" in calls[1]["argv"], f"{about}: a conversation that had begun was begun anew"
         queued, done = self.faults.stage.statuses()
         outcome = run["summary"]["outcome"]
         self.ended[outcome] += 1
@@ -155,7 +156,7 @@ class Trials:
     def _check_output(self, run: Fact, task_id: str, shim_died: bool, about: str) -> None:
         """Call after call; one that was killed may have printed a line that it could not keep any more."""
         rest = self._output(run["run_id"])
-        said = [path.read_bytes() for path in sorted(self.faults.stage.folder.glob(f"said-{task_id}-*"))]
+        said = self._said(task_id)
         for number, one in enumerate(said):
             is_cut = shim_died and number == len(said) - 1
             whole = one.startswith(rest) if is_cut else rest.startswith(one)
@@ -165,14 +166,19 @@ class Trials:
                 rest = rest.partition(b"\n")[2]
         assert rest == b"", f"{about}: {rest[:300]!r} was never said"
 
+    def _said(self, task_id: str) -> list[bytes]:
+        """What each call of the agent knows that it has printed."""
+        return [path.read_bytes() for path in sorted(self.faults.stage.folder.glob(f"said-{task_id}-*"))] or [b""]
+
     def _output(self, run_id: str) -> bytes:
         text, offset = "", 0
         with self.faults.served.connect() as wire:
             while True:
                 piece = wire.call("run.output", run_id=run_id, offset=offset, limit=65536)
-                text, offset = text + piece["text"], piece["next_offset"]
+                pieces.append(piece["text"])
+                offset = piece["next_offset"]
                 if piece["complete"] or not piece["text"]:
-                    return text.encode()
+                    return "".join(pieces).encode()
 
 
 def main(argv: list[str]) -> None:

@@ -49,6 +49,16 @@ def test_in_each_phase_the_run_is_over_and_the_session_leads_back_to_it(reboots:
     assert session_of(reboots.faults) is None
 
 
+def test_a_shim_s_record_that_was_lost_leaves_no_lock_in_the_way_f02(reboots: Reboots) -> None:
+    record = reboots.cut_off_in("implement", loses_record=True)
+    task_id = reboots.task_id()
+    assert record["summary"]["outcome"] == "failed"
+    assert reboots.resumed()[-1]["summary"]["outcome"] == "ran"
+    assert reboots.calls_of(task_id) == {"plan": 1, "implement": 2, "review": 1}
+    assert (reboots.faults.stage.statuses()[1][task_id], reboots.commits_of(task_id)) == ("done", 1)
+    assert not reboots.faults.world.repository.lock.exists()
+
+
 def test_after_the_acceptance_the_next_run_finishes_what_is_owed_and_no_more(reboots: Reboots) -> None:
     whole = reboots.whole()
     for name in ACCEPTED:

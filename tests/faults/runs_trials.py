@@ -171,7 +171,7 @@ class Trials:
         return [path.read_bytes() for path in sorted(self.faults.stage.folder.glob(f"said-{task_id}-*"))] or [b""]
 
     def _output(self, run_id: str) -> bytes:
-        text, offset = "", 0
+        offset, pieces = 0, list[str]()
         with self.faults.served.connect() as wire:
             while True:
                 piece = wire.call("run.output", run_id=run_id, offset=offset, limit=65536)

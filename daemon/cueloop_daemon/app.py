@@ -235,6 +235,7 @@ class Daemon:
         async with anyio.create_task_group() as serving:
             await serving.start(server.serve, listener)
             self._place.publish(listener.path)
+            logger.info("serving socket=%s", shown(listener.path))
             # What is alive by now stays: the collector, at rest until here, need never look at it.
             gc.freeze()
             gc.enable()

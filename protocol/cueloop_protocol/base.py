@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
-from pydantic_core import PydanticCustomError, PydanticUseDefault, to_json
+from pydantic_core import ErrorDetails, PydanticCustomError, PydanticUseDefault, to_json
 
 T = TypeVar("T")
 
@@ -43,6 +43,15 @@ MAX_PROBLEMS = 20
 
 _PLAIN = {"extra_forbidden": "This key is not known here", "missing": "This key is required"}
 """Sentences for people in place of pydantic's, which speak of inputs and fields."""
+
+PATTERNS = {
+    r"\S": "A text that is not blank is needed",
+    r"^/[^\x00]*$": "An absolute path is needed: it begins with / and has no zero byte",
+    r"^[0-9A-Za-z_-]{1,64}:(0|[1-9][0-9]{0,18})$": "A cursor is needed, as an answer or a notification gave it: epoch:seq",
+    r"^[^=\x00]+$": "The name of a variable is needed: not empty, without = and zero bytes",
+    r"^[^\x00]*$": "A text without zero bytes is needed",
+}
+"""What a text must be like, in words, for each pattern that a param may have: nobody is shown a regular expression."""
 
 
 def _is_absent(value: object) -> bool:
@@ -94,7 +103,13 @@ def problems(error: ValidationError) -> list[dict[str, str]]:
     which may be a secret. Not more than `MAX_PROBLEMS` are listed: a document of nothing else must not make an endless answer.
     """
     found = error.errors(include_url=False, include_input=False)[:MAX_PROBLEMS]
-    return [{"path": path_text(item["loc"]), "message": _PLAIN.get(item["type"], item["msg"])} for item in found]
+    return [{"path": path_text(item["loc"]), "message": _in_words(item)} for item in found]
+
+
+def _in_words(item: ErrorDetails) -> str:
+    if item["type"] == "string_pattern_mismatch":
+        return PATTERNS.get(item["ctx"]["pattern"], "This text does not have the form that is needed")
+    return _PLAIN.get(item["type"], item["msg"])
 
 
 def path_text(location: tuple[int | str, ...]) -> str:

@@ -135,7 +135,9 @@ def check_private_folder(folder: str, uid: int) -> None:
         status = os.lstat(folder)
     except OSError as exc:
         raise PlaceError(
-            f"the folder {name} cannot be looked at: {exc.strerror}", "check the permissions of its parent", exc.errno
+            f"the folder {name} cannot be looked at: {exc.strerror}",
+            f"check the permissions of {shown(os.path.dirname(folder))}",
+            exc.errno,
         ) from exc
     if not stat.S_ISDIR(status.st_mode):
         raise PlaceError(f"{name} is not a folder", f"remove it: rm {name}")

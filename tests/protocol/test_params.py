@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from cueloop_protocol import params
-from cueloop_protocol.base import JsonObject, Wire, dump, problems
+from cueloop_protocol.base import PATTERNS, JsonObject, Wire, dump, problems
 from cueloop_protocol.methods import METHODS, MethodSpec
 from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.overrides import Overrides
@@ -123,6 +125,36 @@ def test_quick_is_one_phase(phases: int | None, fits: bool) -> None:
         assert Overrides.model_validate(value).quick
     else:
         assert "quick means one phase" in complaint(Overrides, value)[0]["message"]
+
+
+def patterns_in(schema: object) -> Iterator[str]:
+    """Every pattern of a JSON schema."""
+    if isinstance(schema, dict):
+        yield from (value for key, value in schema.items() if key == "pattern" and isinstance(value, str))
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from patterns_in(part)
+
+
+@pytest.mark.parametrize("spec", METHODS.values(), ids=METHODS)
+def test_no_regular_expression_is_shown(spec: MethodSpec) -> None:
+    assert set(patterns_in(spec.params.model_json_schema())) <= set(PATTERNS)
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "words"),
+    [
+        ("config.resolve", {"task_id": " "}, "not blank"),
+        ("config.resolve", {"caller": {"home": "x"}}, "absolute path"),
+        ("events.subscribe", {"cursor": "x"}, "epoch:seq"),
+        ("run.start", {"mode": "one", "env": {"a=b": "c"}}, "without ="),
+        ("run.start", {"mode": "one", "env": {"a": "\0"}}, "zero bytes"),
+    ],
+)
+def test_a_form_is_told_in_words(method: str, value: JsonObject, words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        METHODS[method].params.model_validate(value)
+    (problem,) = problems(caught.value)
+    assert words in problem["message"]
 
 
 @pytest.mark.parametrize("spec", METHODS.values(), ids=METHODS)

@@ -103,4 +103,6 @@ def test_what_people_are_told(number: int, code: str) -> None:
     assert error.message.startswith("Cannot remove /repo/f: ")
     assert error.message.endswith(".")
     assert error.remedy.endswith(".")
+    assert ("of /repo" in error.remedy) == (number in (errno.EACCES, errno.EPERM))
+    assert "{" not in error.remedy
     assert str(error) == error.message

@@ -122,7 +122,9 @@ def _open(path: str) -> int:
             fd = os.open(path, flags | os.O_RDONLY, 0o600)  # a file that may only be read can be locked all the same
     except OSError as exc:
         raise PlaceError(
-            f"{shown(path)} cannot be opened: {exc.strerror}", "check the permissions of its folder", exc.errno
+            f"{shown(path)} cannot be opened: {exc.strerror}",
+            f"check the permissions of {shown(os.path.dirname(path))}",
+            exc.errno,
         ) from exc
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

@@ -11,8 +11,8 @@ _SENTENCES = {
     errno.ENOSPC: ("the disk is full", "Free some space and try again."),
     errno.EDQUOT: ("your disk quota is used up", "Free some space and try again."),
     errno.EROFS: ("the file system is read-only", "Mount it writable and try again."),
-    errno.EACCES: ("access is denied", "Check the owner and the mode of the folder, and that you may write in it."),
-    errno.EPERM: ("the operation is not permitted", "Check the owner and the attributes of the folder and of the file."),
+    errno.EACCES: ("access is denied", "Check the owner and the mode of {folder}, and that you may write in it."),
+    errno.EPERM: ("the operation is not permitted", "Check the owner and the attributes of {folder} and of the file."),
     errno.EIO: ("the disk reported an input/output error", "Check the disk; the system's log names the device."),
     errno.EMFILE: (
         "too many files are open in this process",
@@ -57,4 +57,5 @@ def not_writable(exc: OSError, path: str, action: str = "write") -> NotWritable:
     number = exc.errno or 0
     why, remedy = _SENTENCES.get(number, (os.strerror(number) if number else str(exc), "Check the folder and try again."))
     code = "permission_denied" if number in _NO_ACCESS else "unknown"
+    remedy = remedy.replace("{folder}", os.path.dirname(path) or path)
     return NotWritable(f"Cannot {action} {path}: {why}.", remedy, path=path, code=code, number=number)

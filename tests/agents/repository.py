@@ -70,7 +70,8 @@ def summary_of(output: str) -> Line:
 
 def _config(cli: Cli, gate: Path) -> str:
     agent = {
-        "runner": cli.name,
+        "runner": cli.runner,
+        f"{cli.runner}_bin": cli.name,
         "model": cli.model,
         "phases": 1,
         "git_revert_mode": "disabled",

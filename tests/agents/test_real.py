@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agents.cli import Cli
+from agents.cli import Cli, json_lines
 from agents.clis import CLIS
 from agents.repository import GATE_SAYS, TITLE, continue_decisions, repository, summary_of
 from agents.standin import Failure, StandIn, Text
 
+REFUSED = "The request is not valid."
+"""The stand-in's words with status 400."""
 FIRST, SECOND = "The marigold is planted.", "The flower bed is mended."
 SAME = ("resuming_same_session", "session_valid")
 FRESH = ("falling_back_to_fresh_invocation", "runner_session_invalid")
@@ -82,6 +84,17 @@ def test_a_failing_api_fails_the_run_whatever_the_exit_code(cli: Cli, tmp_path: 
     with repository(cli, tmp_path, stand_in) as repo:
         done = repo.cueloop("run", "one", "--non-interactive")
         assert done.returncode == 1, done.stdout + done.stderr
-        assert done.stderr.strip()
+        assert REFUSED in done.stderr
         assert (repo.status_in("queue"), repo.status_in("done"), repo.has_session) == ("doing", None, True)
     assert stand_in.asked
+
+
+def test_exit_0_of_pi_is_no_success_when_its_stream_says_otherwise(tmp_path: Path, stand_in: StandIn) -> None:
+    stand_in.play(Failure(400))
+    with repository(CLIS["pi"], tmp_path, stand_in) as repo:
+        done = repo.cueloop("machine", "run", "one")
+        assert done.returncode == 1, done.stdout
+        assert summary_of(done.stdout)["outcome"] == "failed"
+    (said,) = (line for line in json_lines(done.stdout) if line.get("kind") == "warning")
+    assert said["exit_code"] == 0
+    assert REFUSED in str(said["message"])

@@ -58,7 +58,7 @@ def both_answer(rounds: int) -> Counter[str]:
 def _round(faults: Faults) -> str:
     repository = faults.world.repository
     repository.put(repository.queue, queue(task(1, "doing")))
-    repository.put(repository.folder / "done.jsonc", queue_of_none())
+    repository.put(repository.folder / "done.jsonc", b'{"version": 1, "tasks": []}')
     repository.put(repository.session, session(OLD))
     etag = etag_asked_for(faults)
     together = threading.Barrier(2)
@@ -85,11 +85,6 @@ def _round(faults: Faults) -> str:
         assert len(wire.call("run.list", limit=1)["runs"]) == 1
     no_shim_left(faults)
     return winner
-
-
-def queue_of_none() -> bytes:
-    """A done file without tasks."""
-    return b'{"version": 1, "tasks": []}'
 
 
 def ask_to_run(faults: Faults, wire: Wire, **params: object) -> Fact:
@@ -199,7 +194,7 @@ class Asked:
 
     def _answer(self, run_id: str, question: Fact) -> str:
         """Answer, in half of the trials while the daemon is being killed; the choice that counts."""
-        choice, other = self.luck.sample(["keep", "continue"], 2)
+        choice, other = self.luck.sample(("keep", "continue"), 2)
         about = {"run_id": run_id, "question_id": question["question_id"]}
         answer = self._while_killed(about, choice) if self.luck.random() < 0.5 else self._call(about, choice)
         if answer is None:

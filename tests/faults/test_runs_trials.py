@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from faults.runs_trials import VICTIMS, Trials
+from faults.runs_trials import VICTIMS, Trials, is_whole
 
 
 def test_sixty_runs_with_kills_leave_no_orphan_start_nothing_twice_and_keep_all_output() -> None:
@@ -12,3 +12,14 @@ def test_sixty_runs_with_kills_leave_no_orphan_start_nothing_twice_and_keep_all_
         done = list(pool.map(lambda seed: Trials(30, seed).all(), (1, 2)))
     assert all(sum(one.killed[victim] for one in done) > 0 for victim in VICTIMS)
     assert sum(one.ended["ran"] for one in done) > 0
+
+
+def test_what_counts_as_whole_output() -> None:
+    calls = [b"a\nb\n", b"a\nc\n"]
+    assert is_whole(b"a\nb\na\nc\n", calls, False)
+    assert is_whole(b"a\nb\nx\na\nc\n", calls, False)
+    assert is_whole(b"a\na\n", [b"", b"a\n"], False)
+    assert is_whole(b"a\nb\na", calls, True)
+    for kept in (b"", b"a\nb\n", b"a\nb\na", b"b\na\nc\n", b"a\nb\nx\ny\na\nc\n", b"a\nb\na\nc\nx\ny\n"):
+        assert not is_whole(kept, calls, False)
+    assert not is_whole(b"a\na\nc\n", calls, True)

@@ -145,3 +145,17 @@ def test_a_manifest_that_goes_while_it_is_read(world: tuple[Root, Caller, Path, 
         return read(path)
 
     assert set(plugin_runners(root, caller, ALL, once, trusted=True)) == {"theirs"}
+
+
+def test_a_session_of_the_older_kimi_is_looked_for_where_it_keeps_them(tmp_path: Path) -> None:
+    old, new = built_in("kimi").with_version("1.51.0"), built_in("kimi")
+    ours, env = Conversation("RQ-0001-p2-1704153600", is_ours=True), {"HOME": str(tmp_path)}
+    assert old.locate(ours, "/r", env) == ours, "nothing is known of a kimi without a folder"
+    (tmp_path / ".kimi").mkdir()
+    assert old.locate(ours, "/r", env) is None
+    (tmp_path / ".kimi/sessions/0a1b/RQ-0001-p2-1704153600").mkdir(parents=True)
+    assert old.locate(ours, "/r", env) == ours
+    assert old.locate(ours, "/r", env | {"KIMI_SHARE_DIR": str(tmp_path / "other")}) == ours
+    (tmp_path / "other").mkdir()
+    assert old.locate(ours, "/r", env | {"KIMI_SHARE_DIR": str(tmp_path / "other")}) is None
+    assert new.locate(Conversation("session_1"), "/r", env) == Conversation("session_1")

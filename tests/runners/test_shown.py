@@ -95,6 +95,16 @@ def test_an_id_of_ours_that_is_new_to_pi_is_no_news() -> None:
     assert told.verdict.tail == "Warning: old node"
 
 
+def test_the_plain_words_of_the_older_kimi_are_its_reason() -> None:
+    out = b"Error code: 400 - {'error': {'message': 'The request is not valid.', 'type': 'in\nvalid_request_error'}}\n"
+    told = read(built_in("kimi").with_version("1.51.0"), out, b"\nTo resume this session: kimi -r RQ-0001-p2-1\n", 1)
+    assert isinstance(told.verdict, Failed)
+    assert told.verdict.reason == (
+        "kimi reported a failure: Error code: 400 - "
+        "{'error': {'message': 'The request is not valid.', 'type': 'invalid_request_error'}}."
+    )
+
+
 def test_colours_are_no_part_of_a_reason() -> None:
     err = b"\x1b[91m\x1b[1mError: \x1b[0mSession not found\n"
     verdict = read(built_in("opencode"), b"", err, 1, resumed="ses_1").verdict

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cueloop_daemon.runners.calling import BaseRunner, argument_of, version_of
 from cueloop_daemon.runners.facts import KIMI, KIMI_PYTHON
@@ -12,12 +13,14 @@ from cueloop_daemon.runners.judging import Fault
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Settings
 from cueloop_daemon.runners.parse import Doc
 from cueloop_daemon.runners.reader import StreamReader
+from cueloop_daemon.runners.text import Growing, shorten
 
 _PRINTED = re.compile(
     r"(?:session(?: id)?\s*[:=]\s*|(?:--session|--resume|-r|-S)[ =])[\"'`]?([^\s\"'`,;]+?)[\"'`.]*(?:\s|$)", re.IGNORECASE
 )
 _ERROR = re.compile(r"error: failed to run prompt: (?:(provider\.\w+): )?(?:(\d{3}) )?(.*)", re.DOTALL)
 """The last line of a failed run, on standard error; the words before the colons are the CLI's own codes."""
+_WRAPPED = re.compile(r"(?<=[^\n]{80})\n")
 _BUSY = ("provider.rate_limit", "provider.overloaded")
 _RETIRED = "no longer maintained"
 
@@ -56,6 +59,15 @@ class Kimi(BaseRunner):
         text = own_id(task_id, phase, seconds, again) if self.is_python else None
         return Conversation(text, is_ours=True) if text else None
 
+    def locate(self, conversation: Conversation, cwd: str, env: Mapping[str, str]) -> Conversation | None:
+        """The older generation begins anew, silently, under the id of a session that is not there: so its folder is looked for."""
+        if not self.is_valid_id(conversation.id):
+            return None
+        base = env.get("KIMI_SHARE_DIR") or os.path.join(env.get("HOME", ""), ".kimi")
+        if not self.is_python or not os.path.isabs(base) or not os.path.isdir(base):
+            return conversation
+        return conversation if _is_kept(os.path.join(base, "sessions"), conversation.id) else None
+
     def _invocation(
         self, settings: Settings, prompt: Prompt, session: tuple[str, ...], conversation: Conversation | None, cwd: str
     ) -> Invocation:
@@ -68,6 +80,15 @@ class Kimi(BaseRunner):
         return self.invocation(settings, argv, cwd, conversation=conversation, warnings=said.warnings)
 
 
+def _is_kept(sessions: str, id_: str) -> bool:
+    """Whether a session of any folder has the id."""
+    try:
+        folders = os.listdir(sessions)
+    except OSError:
+        return False
+    return any(os.path.exists(os.path.join(sessions, folder, name)) for folder in folders for name in (id_, f"{id_}.jsonl"))
+
+
 class KimiReader(StreamReader):
     """Messages have roles and no types. The newer one ends with a hint that names the session; the older one just ends."""
 
@@ -76,6 +97,7 @@ class KimiReader(StreamReader):
         self._is_python = is_python
         self._has_answered = False
         self._is_retired = False
+        self._plainly = Growing()
 
     def event(self, doc: Doc) -> Iterable[str] | None:
         """See `StreamReader`."""
@@ -100,8 +122,13 @@ class KimiReader(StreamReader):
     def complaint(self) -> str | None:
         """See `StreamReader`."""
         if not self._is_retired:
-            return None
+            return self._plain_failure()
         return f"This kimi is the retired Python package, which only prints a notice. Replace it: {KIMI.install}."
+
+    def _plain_failure(self) -> str | None:
+        """The older generation tells of failures in plain text between its events, wrapped at 80 columns."""
+        told = " ".join(_WRAPPED.sub("", str(self._plainly)).split()) if self._is_python else ""
+        return f"kimi reported a failure: {shorten(told, 400)}" if told else None
 
     def unreported(self, chosen: Conversation | None) -> Conversation | None:
         """The older generation keeps a session under the id that it was given, and does not report it."""
@@ -141,6 +168,8 @@ class KimiReader(StreamReader):
 
     def _plain(self, text: str) -> str:
         self._is_retired = self._is_retired or _RETIRED in text
+        if not _PRINTED.search(text):
+            self._plainly.add(text)
         return super()._plain(text)
 
 

@@ -194,7 +194,7 @@ class Runner(Protocol):
         """Non-empty, at most 512 bytes, no blanks or control characters, and of the runner's shape."""
 
     def locate(self, conversation: Conversation, cwd: str, env: Mapping[str, str]) -> Conversation | None:
-        """The conversation, ready to be resumed; None: it is known beforehand that it is gone. Reads folders for pi only."""
+        """The conversation, ready to be resumed; None: it is known beforehand that it is gone. Reads folders for pi and for kimi 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+
 from cueloop_client import connect
 from cueloop_client.api import Client, Subscription
 from cueloop_client.failures import Failure
@@ -216,11 +217,16 @@ async def tell_the_story(sample: Sample, client: Client, times_out_at: float) ->
         say(f"\n{len(view.delays)} decisions and documents pushed, median {middle:.1f} ms from the change to this screen")
 
 
+def sample_in(folder: str) -> Sample:
+    """The sample in this folder, by its path without links, as the daemon names it."""
+    return Sample(Path(os.path.realpath(folder)))
+
+
 async def sample_story() -> None:
     """Lay the sample out, tell its story, and leave nothing behind."""
     with tempfile.TemporaryDirectory(prefix="cueloop-sample-", ignore_cleanup_errors=True) as folder:
-        root = Path(os.path.realpath(folder))
-        sample = Sample(root)
+        sample = sample_in(folder)
+        root = sample.root
         wait = timedelta(seconds=3)
         last_sign_of_life = datetime.now(UTC) - LIMIT + wait
         sample.lay_out(last_sign_of_life)
@@ -246,7 +252,7 @@ def await_daemon_end(root: str) -> None:
 
 async def real_view(repository: str) -> None:
     """The preview and all that is pushed, of a real repository, until Ctrl-C. A daemon that was started for this is stopped."""
-    root = find_root(os.path.expanduser(repository))
+    root = find_root(repository)
     was_running = read_locator(root, os.getuid()) is not None
     async with connect(root) as client:
         try:
@@ -289,7 +295,7 @@ def main() -> int:
         if asked.repo is None:
             anyio.run(sample_story)
         else:
-            anyio.run(real_view, asked.repo)
+            anyio.run(real_view, os.path.expanduser(asked.repo))
     except KeyboardInterrupt:
         say()
     except TimeoutError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import anyio
+
 from cueloop_client import connect
 from cueloop_client.failures import Failure
 from cueloop_protocol.codes import RpcError

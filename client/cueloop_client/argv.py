@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.flags import Flag
 from cueloop_client.table import COMMANDS, GROUPS, LATER, PARTLY_OURS
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from cueloop_client.failures import Usage
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.roots import RootError, find_root
-
-from cueloop_client.failures import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from cueloop_protocol.roots import Root
-
     from cueloop_client.flags import Values
     from cueloop_client.table import Command
     from cueloop_client.world import World
+    from cueloop_protocol.roots import Root
 
 ANSWER_SECONDS = 10.0
 """How long a command waits for an answer; the slowest honest one, a queue of 12 MB read anew, takes well under one."""

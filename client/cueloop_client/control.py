@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.exchange import ask, await_close
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
 from cueloop_client.launch import launch
 from cueloop_client.reach import Process, located_process, peer_process, reach, why_no_daemon
 from cueloop_client.waiting import await_end
+from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +79,8 @@ def _see_off(context: Context, process: Process, deadline: Deadline) -> None:
 
     for number in (SIGTERM, SIGKILL):
         try:
-            return await_end(process, deadline)
+            await_end(process, deadline)
+            return
         except Silent:
             context.say(f"The daemon (process {process.pid}) does not leave; sending it {number.name}.")
             _send(process, number)

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from cueloop_protocol.roots import Root
-
     from cueloop_client.context import Context
+    from cueloop_protocol.roots import Root
 
 
 def read(context: Context, method: str, params: Mapping[str, Any], *, may_start: bool = True) -> Any:

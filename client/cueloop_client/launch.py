@@ -6,22 +6,20 @@ does not depend on this lock: the daemon's own locks decide, and a second one sa
 
 from __future__ import annotations
 
-from cueloop_protocol.place import PlaceError, ensure_private_folder, local_folder, root_hash
-
 from cueloop_client.backoff import Backoff
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Silent, StartFailed
 from cueloop_client.reach import reach
 from cueloop_client.spawn import Died, Outcome, Owned, Ready, Refused, Unready, spawn
 from cueloop_client.startlock import start_lock
+from cueloop_protocol.place import PlaceError, ensure_private_folder, local_folder, root_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-    from cueloop_protocol.roots import Root
-
     from cueloop_client.world import Deadline, World
+    from cueloop_protocol.roots import Root
 
 START_SECONDS = 30.0
 """How long a start may take; a cold one takes a third of a second, one on a busy machine some seconds."""
@@ -109,15 +107,13 @@ def _await_owner(root: Root, world: World, deadline: Deadline, pid: int | None) 
 
     pause = Event()
     started = process_start_time(pid) if pid is not None else None
-    nameless_until = world.monotonic() + NAMELESS_SECONDS
+    until = world.monotonic() + NAMELESS_SECONDS
     while True:
         sock = reach(root, world, deadline)
         if sock is not None:
             return sock
-        if pid is not None and started is not None:
-            is_gone = process_start_time(pid) != started
-        else:  # gone before we looked, or not to be seen from here
-            is_gone = world.monotonic() >= nameless_until
+        # Without a start time it was gone before we looked, or cannot be seen from here.
+        is_gone = world.monotonic() >= until if pid is None or started is None else process_start_time(pid) != started
         if is_gone and not deadline.is_over():
             return None
         if deadline.is_over():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
+from cueloop_client.exchange import connect
+from cueloop_client.failures import Misfit
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import FOLDER, Locator, find_socket, read_locator
 from cueloop_protocol.roots import Root, shown
-
-from cueloop_client.exchange import connect
-from cueloop_client.failures import Misfit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,13 +9,12 @@ import os
 import pwd
 import sys
 
+from cueloop_daemon.store.not_writable import NotWritable
+from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
 from cueloop_protocol.version import __version__
-
-from cueloop_daemon.store.not_writable import NotWritable
-from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
 
 OWNED_BY_ANOTHER = 3
 """Exit code of a daemon that found the repository owned; the pid of the owner was printed."""

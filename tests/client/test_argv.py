@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_client.argv import Help, Later, Ours, PassedOn, Version, Wrong, meaning, near
 from cueloop_client.pages import help_page
 from cueloop_client.table import COMMANDS, GROUPS, LATER
-from hypothesis import given
-from hypothesis import strategies as st
 
 OURS = [
     ("machine config resolve", "machine config resolve", ""),

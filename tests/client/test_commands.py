@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from client.fakes import Connection, Handler, Recorder, answering, make_world, serving
 from cueloop_client.main import run
 from cueloop_protocol.codes import (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from client.fakes import Recorder, answering, make_world, serving
 from cueloop_client.commands.daemon_logs import last_lines
 from cueloop_client.main import run

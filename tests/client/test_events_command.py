@@ -10,6 +10,7 @@ from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
+
 from client.fakes import Connection, Handler, Recorder, make_world, serving
 from cueloop_client.main import run
 from cueloop_client.note_text import is_wanted, note_line

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from cueloop_protocol.roots import Root
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

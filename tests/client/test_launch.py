@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from client.fakes import make_world
 from cueloop_client.argv import GLOBAL
 from cueloop_client.context import make_context

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from client.fakes import answering, make_world, serving
 from cueloop_client.failures import Misfit
 from cueloop_client.reach import check_version, located_process, may_have_daemon, reach, why_no_daemon

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
 from cueloop_protocol import params
 from cueloop_protocol.base import PATTERNS, JsonObject, Wire, dump, problems
 from cueloop_protocol.methods import METHODS, MethodSpec
 from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.overrides import Overrides
 from cueloop_protocol.params import CancelParams, HelloParams, RunRequest, RunStartParams, ShutdownParams
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
 
 REQUIRED = {
     "client": {"name": "x"},

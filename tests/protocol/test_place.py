@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_protocol import identity, place
 from cueloop_protocol.place import Locator, PlaceError
 from cueloop_protocol.roots import Root
-from hypothesis import given
-from hypothesis import strategies as st
 
 UID = os.getuid()
 LOCAL_FOLDER = place.local_folder

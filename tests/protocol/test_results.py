@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
+
 from cueloop_protocol import examples
 from cueloop_protocol.base import JsonObject, Wire, dump
 from cueloop_protocol.documents.session import Session
@@ -11,7 +13,6 @@ from cueloop_protocol.methods import METHODS
 from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.results import SessionGetResult, Snapshot
 from cueloop_protocol.run_results import RunRecord
-from pydantic import ValidationError
 
 HEAD = {"revision": 1, "observed_at": "t", "path": "/r/.cueloop/cache/session.jsonc", "settling": False}
 WHOLE = {

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store import lockfile
 from cueloop_daemon.store.lockfile import HeldBy, take_lock
 from cueloop_daemon.store.not_writable import NotWritable

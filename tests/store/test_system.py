@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.store.not_writable import not_writable
 from cueloop_daemon.store.system import UNSUPPORTED, System
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import anyio.to_thread
-from cueloop_protocol.cursor import Cursor, CursorError
 
 from cueloop_client.api.link import Opener
 from cueloop_client.api.stream import Stream
@@ -14,6 +13,7 @@ from cueloop_client.fast import read
 from cueloop_client.note_text import KINDS, is_wanted, note_line
 from cueloop_client.reach import why_no_daemon
 from cueloop_client.shapes import count, member, text
+from cueloop_protocol.cursor import Cursor, CursorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import errno
 import os
 
-from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.roots import shown
-
 from cueloop_client.failures import Failure
 from cueloop_client.fast import read
 from cueloop_client.shapes import member
+from cueloop_protocol.frozen import Frozen
+from cueloop_protocol.roots import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cueloop_protocol.roots import Root
-
     from cueloop_client.context import Context
+    from cueloop_protocol.roots import Root
 
 MARKER = ".cueloop/cache/stop_requested"
 

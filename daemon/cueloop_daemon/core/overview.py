@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.documents.decision import Decision
-from cueloop_protocol.documents.resolve import resolve_json
 from pydantic_core import to_json
 
 from cueloop_daemon.core.checked import CheckedQueue
@@ -15,6 +12,9 @@ from cueloop_daemon.core.model import QueueFile, QueueMissing, Snapshot, Unusabl
 from cueloop_daemon.core.resolve import resolve_document
 from cueloop_daemon.core.runnability import Report, invalid_report, report
 from cueloop_daemon.core.validity import broken_rule
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.resolve import resolve_json
 
 _NO_TASKS: Final = b"[]"
 

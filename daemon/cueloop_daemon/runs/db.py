@@ -96,7 +96,8 @@ class RunsDb:
         """Make the ballast, if there is none and there is room for it. Never raises."""
         with contextlib.suppress(OSError):
             if not os.path.lexists(self._ballast):
-                with open(self._ballast, "xb") as file:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                with open(os.open(self._ballast, flags, 0o600), "wb") as file:
                     file.write(bytes(BALLAST))
 
     def drop_ballast(self) -> None:

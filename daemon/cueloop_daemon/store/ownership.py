@@ -11,13 +11,12 @@ import errno
 import fcntl
 import os
 
+from cueloop_daemon.store.lockfile import HeldBy, LockFile, take_lock
 from cueloop_protocol.folders import open_folder
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import process_start_time
 from cueloop_protocol.place import FOLDER, PlaceError, ensure_private_folder, local_folder, local_lock_path
 from cueloop_protocol.roots import Root, shown
-
-from cueloop_daemon.store.lockfile import HeldBy, LockFile, take_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cueloop_protocol.base import Wire
-from cueloop_protocol.roots import Caller, settings_path, shown
 from pydantic import JsonValue
 
 from cueloop_daemon.core.layers import as_values
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.core.rules import U32, Rule, RuleError, Whole, integer, one_of, opaque, table, text
 from cueloop_daemon.store.jsonc import JsoncError, read_json
+from cueloop_protocol.base import Wire
+from cueloop_protocol.roots import Caller, settings_path, shown
 
 _MINUTES = integer(0, U32)
 

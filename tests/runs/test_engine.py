@@ -10,16 +10,19 @@ import pytest
 from pydantic import TypeAdapter
 
 from cueloop_daemon.core.model import Unusable
+from cueloop_daemon.events import Filter
 from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.state import Ending, State
-from cueloop_daemon.runs.types import Diverged, Order
+from cueloop_daemon.runs.types import Diverged, NotStarted, Order
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
+from cueloop_protocol.cursor import Cursor
 from cueloop_protocol.shapes import Question, QuestionChoice
 from decision_world import ETAG, loaded, snapshot
-from runs.engines import FakeWorld, Office, Program
-from runs.fakes import NOW, FakeShim, NotStarted, Script, ending, later
+from events.hubs import FakeSink
+from runs.engines import FakeWorld, Life, Office, Program
+from runs.fakes import NOW, FakeShim, Script, ending
 from runs.records import warned
 
 NUMBER: TypeAdapter[int] = TypeAdapter(int)
@@ -463,18 +466,21 @@ async def test_a_run_that_ends_every_daemon_is_given_up(folder: Path) -> None:
     office = Office(folder, poison)
     async with office.life() as life:
         await life.start()
-        while "carry run-1" not in office.carriers.calls:
-            await anyio.sleep(0)
-    for _ in range(4):
+        await carried(office, 1)
+    for lives in range(2, 6):
         async with office.life() as life:
-            while office.carriers.calls[-1] == "carry run-1" or life.engine.active_id is None:
-                await anyio.sleep(0)
-                break
-            await anyio.wait_all_tasks_blocked()
+            await carried(office, lives)
             assert life.engine.active_id == "run-1"
     async with office.life() as life:
         await life.finished()
-        assert "did not get any further" in life.told[0] or "without getting any further" in life.told[0]
+        assert "without getting any further" in life.told[0]
+        assert office.carriers.calls.count("carry run-1") == 5
+
+
+async def carried(office: Office, times: int) -> None:
+    with anyio.fail_after(20):
+        while office.carriers.calls.count("carry run-1") < times:
+            await anyio.sleep(0)
 
 
 async def test_shims_that_nobody_knows_are_ended_and_told_of(folder: Path) -> None:
@@ -675,7 +681,7 @@ async def test_a_question_is_shown_answered_once_by_one_of_two_200_rounds(folder
     async with office.life() as life:
         await life.start()
         for number in range(200):
-            await life.sink.until(lambda number=number: life.told.count("question") > number)
+            await until_asked(life, number)
             assert [one.question_id for one in life.engine.questions] == [f"q{number}"]
             found: list[tuple[str, bool]] = []
 
@@ -760,23 +766,20 @@ async def test_a_question_that_nobody_answers_in_time_has_its_default(folder: Pa
         assert life.sink.messages[1]["params"]["by"] == "timeout"
 
 
-_ = later
-
-
 async def test_a_world_that_cannot_be_made_ends_the_run_and_not_the_daemon(
-    folder: Path, caplog: pytest.LogCaptureFixture
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     office = Office(folder, quick)
 
-    def broken(*_: object) -> dict[str, str]:
+    def broken(run_id: str) -> dict[str, str]:
         raise RuntimeError("no world")
 
     async with office.life() as life:
-        office.carriers.environment = broken  # type: ignore[method-assign]
-        await life.start()
-        await life.finished()
-        assert (await life.engine.cancel("run-1"))[1].outcome == "failed"
-        del office.carriers.environment  # type: ignore[misc]
+        with monkeypatch.context() as patched:
+            patched.setattr(office.carriers, "environment", broken)
+            await life.start()
+            await life.finished()
+            assert (await life.engine.cancel("run-1"))[1].outcome == "failed"
         await life.start()
         await life.finished(2)
     assert "no world" in caplog.text
@@ -833,3 +836,42 @@ async def test_a_daemon_that_leaves_answers_who_waits_for_a_cancel(folder: Path)
                 await anyio.sleep(0)
             life.leave()
     assert answers == [codes.SHUTTING_DOWN]
+
+
+async def test_100_kills_lose_no_question_and_none_is_asked_again_once_answered(folder: Path, tmp_path: Path) -> None:
+    """Each question meets one kill: before its answer, or right after it was acknowledged."""
+    office = Office(folder, asking(100))
+    async with office.life() as life:
+        await life.start()
+        await life.until_told("question")
+        office = office.as_after_a_kill("k0")
+    for number in range(100):
+        async with office.life() as life:
+            await until_asked(life, number)
+            if number % 2:
+                assert (await life.engine.answer("run-1", f"q{number}", "continue", f"text {number}")).first
+            office = office.as_after_a_kill(f"k{number + 1}")
+        if number % 2 == 0:
+            async with office.life() as life:
+                await until_asked(life, number)
+                assert (await life.engine.answer("run-1", f"q{number}", "continue", f"text {number}")).first
+                office = office.as_after_a_kill(f"after{number}")
+    async with office.life() as life:
+        while life.engine.active_id is not None:
+            await anyio.sleep(0)
+        sink = FakeSink()
+        subscribed = await life.hub.subscribe(sink, Filter(), Cursor(life.hub.cursor.epoch, 0))
+        life.hub.start(subscribed.subscription)
+        await sink.until(lambda: bool(sink.messages) and sink.messages[-1]["method"] == "run.finished")
+        params = [(message["method"], message["params"]) for message in sink.messages]
+        asked = [one["question"]["question_id"] for method, one in params if method == "question"]
+        settled = [one["question_id"] for method, one in params if method == "question.resolved"]
+        said = [one["event"]["message"] for method, one in params if method == "event"]
+    assert asked == settled == [f"q{number}" for number in range(100)]
+    assert said == [f"continue text {number}" for number in range(100)]
+
+
+async def until_asked(life: Life, number: int) -> None:
+    with anyio.fail_after(20):
+        while [one.question_id for one in life.engine.questions] != [f"q{number}"]:
+            await anyio.sleep(0)

@@ -152,12 +152,13 @@ async def test_another_key_is_refused_before_anything_is_done(record: Record) ->
     await journal.note("now", later(outside.tick), NUMBER)
     await journal.emit("begun", warned("begun"))
     await journal.flush()
-    for act in (
+    acts: tuple[Callable[[RunJournal], Awaitable[object]], ...] = (
         lambda journal: journal.note("later", later(outside.tick), NUMBER),
         lambda journal: journal.converge("now", outside.make, TEXT),
         lambda journal: journal.step("now", Order(number=1), outside.order, ORDER, NUMBER),
         lambda journal: journal.emit("now", warned("now")),
-    ):
+    )
+    for act in acts:
         with pytest.raises(Diverged):
             await act(await record.journal())
     assert (outside.clock, outside.made, outside.asked) == (1, [], [])

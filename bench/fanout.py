@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
-from cueloop_daemon.events.hub import Hub
-from cueloop_daemon.events.journal import Journal
-from cueloop_daemon.events.model import Filter, Group, NewEvent, Place
-from cueloop_daemon.server.writer import Writer
-from cueloop_protocol.framing import Kind
 
 from bench.figure import Figure, percentile
 from bench.watching import QUIET
 from bench.wire import Wire
 from bench.world import Daemon, World, daemon, queue_text
+from cueloop_daemon.events.hub import Hub
+from cueloop_daemon.events.journal import Journal
+from cueloop_daemon.events.model import Filter, Group, NewEvent, Place
+from cueloop_daemon.server.writer import Writer
+from cueloop_protocol.framing import Kind
 
 EVENT = NewEvent("event", "queue_snapshot", None, None, b'{"origin":"watch","event":{"version":3,"text":"%b"}}' % (b"x" * 350))
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+
 from cueloop_daemon.watch.watcher import Watcher
 
 NEVER = 3600.0

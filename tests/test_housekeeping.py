@@ -7,6 +7,7 @@ from typing import cast
 
 import anyio
 import pytest
+
 from cueloop_daemon import housekeeping
 from cueloop_daemon.housekeeping import Housekeeping
 from cueloop_daemon.server.listener import Listener

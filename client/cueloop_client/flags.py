@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.frozen import Frozen
-
 from cueloop_client.failures import Usage
+from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

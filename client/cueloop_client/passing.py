@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import stat
 
+from cueloop_client.failures import Usage
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.roots import shown
-
-from cueloop_client.failures import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,18 +9,16 @@ import subprocess
 import sys
 from threading import Thread
 
+from cueloop_client.failures import StartFailed
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.roots import shown
-
-from cueloop_client.failures import StartFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cueloop_protocol.roots import Root
-
     from cueloop_client.world import Deadline, World
+    from cueloop_protocol.roots import Root
 
 LINE_LIMIT = 64 * 1024
 LAST_WORDS = 2000

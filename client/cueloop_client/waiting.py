@@ -6,9 +6,8 @@ import os
 import select
 import sys
 
-from cueloop_protocol.identity import boot_id, is_same_process, process_start_time
-
 from cueloop_client.failures import Silent
+from cueloop_protocol.identity import boot_id, is_same_process, process_start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

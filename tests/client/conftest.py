@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_protocol.place import local_folder, root_hash
 from cueloop_protocol.roots import Root, open_root
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from client.fakes import Connection, FakeDaemon, answering, make_world, serving
 from cueloop_client import RawNote, connect
 from cueloop_client.api import RepositoryGone

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from cueloop_client.backoff import Backoff, pause_after
 from cueloop_client.failures import StartFailed
 

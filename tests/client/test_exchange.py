@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from client.fakes import Connection, serving
 from cueloop_client.exchange import ANSWER_LIMIT, ask, await_close, connect, read_message
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent, Stranger

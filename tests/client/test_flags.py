@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cueloop_client.failures import Usage
 from cueloop_client.flags import Flag, parse
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cueloop_client.failures import Usage
 from cueloop_client.passing import DEEPEST, GUARD, find_tool, identity, read_trail
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from client.fakes import Recorder, make_world, serving
 from cueloop_client.failures import Failure, Misfit, Usage
 from cueloop_client.main import run

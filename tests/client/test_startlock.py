@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from cueloop_client.failures import Silent, StartFailed
 from cueloop_client.startlock import start_lock
 from cueloop_client.world import Deadline

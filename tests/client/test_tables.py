@@ -6,9 +6,10 @@ import importlib
 import inspect
 from typing import get_args
 
+import pytest
+
 import cueloop_client
 import cueloop_client.api
-import pytest
 from cueloop_client.argv import GLOBAL
 from cueloop_client.calling import READING, WITH_CALLER
 from cueloop_client.note_text import KINDS

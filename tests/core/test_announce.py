@@ -6,6 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.announce import (
     Announcement,
     DecisionChanged,
@@ -21,8 +24,6 @@ from cueloop_daemon.core.announce import (
 )
 from cueloop_daemon.core.model import Unusable
 from cueloop_protocol.documents.decision import Decision
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def decision(reason: str = "session_valid", message: str = "Resume.") -> Decision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.conflicts import check_gate, check_webhook
 from cueloop_daemon.core.rules import RuleError
 

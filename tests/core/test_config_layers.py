@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.layers import ConfigError, Layer, as_values, dig, read_layer, resolve
 from cueloop_protocol.base import dump
 from cueloop_protocol.documents.config import REDACTED, Config
-from hypothesis import given
-from hypothesis import strategies as st
 
 BASE = json.loads((Path(__file__).parent.parent / "data/vectors/base-document.json").read_text())["config"]
 

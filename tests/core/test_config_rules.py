@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cueloop_daemon.core.config_rules import (
     AGENT_FIELDS,
     CONFIG,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+
 from cueloop_daemon.core.controls import BUILT_IN, BrokenPlugins, Plugin, PluginRunner, execution_controls
 from cueloop_daemon.core.layers import read_layer, resolve
 from cueloop_protocol.base import dump

@@ -7,6 +7,9 @@ from datetime import timedelta
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.decide import FileAction, Outcome, Question, decide, outcome
 from cueloop_daemon.core.model import (
     QueueMissing,
@@ -22,8 +25,6 @@ from cueloop_daemon.core.model import (
 from cueloop_daemon.core.request import PREVIEW, Answer, Request, again_under_lock, run_request
 from cueloop_protocol.documents.decision import Decision
 from decision_world import ETAG, NOW, active_run, config, loaded, queue, snapshot, task
-from hypothesis import given
-from hypothesis import strategies as st
 
 FRESH, RESUME, REFUSE = "falling_back_to_fresh_invocation", "resuming_same_session", "refusing_to_resume"
 HOUR = timedelta(hours=1)

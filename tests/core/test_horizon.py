@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.decide import decide
 from cueloop_daemon.core.horizon import horizon
 from cueloop_daemon.core.model import QueueMissing, SessionCorrupt, Snapshot
@@ -13,8 +16,6 @@ from cueloop_daemon.core.runnability import report
 from cueloop_daemon.core.selection import next_task
 from cueloop_daemon.core.stamps import SKEW, format_stamp
 from decision_world import NOW, config, loaded, queue, snapshot, task
-from hypothesis import given
-from hypothesis import strategies as st
 
 HOUR = timedelta(hours=1)
 TICK = timedelta(microseconds=1)

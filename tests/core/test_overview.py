@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from cueloop_daemon.core.decide import decide
 from cueloop_daemon.core.model import QueueFile, QueueMissing, Snapshot, TaskRow, Unusable
 from cueloop_daemon.core.overview import overview_document

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.controls import execution_controls
 from cueloop_daemon.core.layers import read_layer, resolve
 from cueloop_daemon.core.model import Paths, QueueMissing, SessionMissing, Snapshot, Unusable

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from pydantic_core import to_json
+
 from cueloop_daemon.core.blocked import idle
 from cueloop_daemon.core.checked import CheckedQueue
 from cueloop_daemon.core.runnability import invalid_report, report
@@ -12,7 +14,6 @@ from cueloop_daemon.core.stamps import format_stamp
 from cueloop_protocol.documents.blocking import BlockingState
 from cueloop_protocol.documents.overview import Runnability
 from decision_world import NOW, queue, task
-from pydantic_core import to_json
 
 SAID_NOW = format_stamp(NOW)
 SOON, LATER = format_stamp(NOW + timedelta(seconds=90, microseconds=1)), "2999-01-01T00:00:00+01:00"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+
 from cueloop_daemon.core.checked import CheckedQueue
 from cueloop_daemon.core.selection import (
     UnmetDependency,

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from cueloop_daemon.core.stamps import SKEW, Age, AgeUnknown, age_of, format_stamp, parse_stamp
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cueloop_daemon.core.stamps import SKEW, Age, AgeUnknown, age_of, format_stamp, parse_stamp
 
 NOW = datetime(2026, 2, 8, 12, 0, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.layers import read_layer
 from cueloop_daemon.core.rules import RuleError
 from cueloop_daemon.core.trust import gated_keys, instruction_files, is_trusted

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.checked import CheckedQueue
 from cueloop_daemon.core.graph import cycle_member
 from cueloop_daemon.core.model import QueueFile
 from cueloop_daemon.core.validity import broken_rule
 from decision_world import STAMP, queue, task
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def broken(tasks: QueueFile, done: QueueFile | None = None, prefix: str = "RQ", width: int = 4) -> str | None:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.model import QueueMissing, SessionMissing, Snapshot, Unusable
 from cueloop_daemon.core.resolve import resolve_document
 from cueloop_daemon.store.config_files import load_config

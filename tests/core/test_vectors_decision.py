@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.core.controls import execution_controls
 from cueloop_daemon.core.decide import decide
 from cueloop_daemon.core.layers import read_layer, resolve

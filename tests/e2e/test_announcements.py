@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_protocol.notifications import EventNotification
 from support.repository import Repository, git, queue, session, task
 from support.wire import Wire, wait_for

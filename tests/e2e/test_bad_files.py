@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from support.repository import Repository, session
 from support.wire import Refused, Wire, wait_for
 from support.world import Daemon, DidNotStart, World, without_privileges

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.wire import Ended, Refused, Wire, wait_for
 from support.world import Daemon, World
 

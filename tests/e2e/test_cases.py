@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from support.repository import Repository, git, session
 from support.wire import Refused, Wire, wait_for
 from support.world import Daemon, World

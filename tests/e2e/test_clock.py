@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.watch.bell import HEARTBEAT
 from cueloop_daemon.watch.clock import STOP_THRESHOLD
 from support.repository import session

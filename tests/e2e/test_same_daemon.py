@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from cueloop_protocol.place import local_folder, root_hash
 from cueloop_protocol.roots import Root
 from support.repository import Repository, git, queue, session

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.etag import etag_of_bytes
 from support.repository import session
 from support.wire import Refused, Wire

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cueloop_protocol.place import local_lock_path
 from cueloop_protocol.roots import open_root
 from support.repository import session

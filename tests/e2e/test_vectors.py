@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_client.calling import with_caller
 from cueloop_daemon import direct
 from cueloop_protocol.codes import RpcError

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.etag import etag_of_bytes
 from faults.systems import Call, Hooked
 from support.app import serving

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.etag import etag_of_bytes
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import Conflict, Missing, OwnershipLost, Saved, SavedOver, SessionRefused

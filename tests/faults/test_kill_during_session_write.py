@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
+
 from cueloop_protocol.identity import process_start_time
 from faults.systems import Unhurried
 from faults.world import World, session

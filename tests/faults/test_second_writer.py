@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.etag import etag_of_bytes
 from cueloop_daemon.store.history import HistoryEntry
 from cueloop_daemon.store.outcomes import Conflict, Missing, Quarantined, Removed, Saved, SavedOver

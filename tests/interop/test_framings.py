@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from server.world import Client, serving
 
 REQUEST = {"jsonrpc": "2.0", "id": 0, "method": "echo", "params": {"text": "ünï€"}}

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, ValidationError
+
 from cueloop_protocol.base import (
     MAX_PROBLEMS,
     Exactly,
@@ -17,9 +21,6 @@ from cueloop_protocol.base import (
     problems,
     to_json_bytes,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import Field, ValidationError
 
 
 class Inner(Wire):

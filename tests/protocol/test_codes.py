@@ -6,11 +6,12 @@ import json
 import typing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
 from cueloop_protocol.documents.error import ErrorCode, ErrorData, ErrorDocument
-from hypothesis import given
-from hypothesis import strategies as st
 
 DECISION = {
     "status": "refusing_to_resume",

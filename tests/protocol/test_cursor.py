@@ -7,11 +7,12 @@ import pickle
 import re
 
 import pytest
-from cueloop_protocol.cursor import MAX_SEQ, Cursor, CursorError
-from cueloop_protocol.shapes import CursorText
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+
+from cueloop_protocol.cursor import MAX_SEQ, Cursor, CursorError
+from cueloop_protocol.shapes import CursorText
 
 EPOCHS = st.text("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_", min_size=1, max_size=64)
 ON_THE_WIRE: TypeAdapter[str] = TypeAdapter(CursorText)

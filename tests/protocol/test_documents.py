@@ -6,6 +6,10 @@ import itertools
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
 from cueloop_protocol.base import JsonObject, dump
 from cueloop_protocol.documents.envelope import (
     EVENT,
@@ -19,9 +23,6 @@ from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.stop import StopDocument
 from cueloop_protocol.documents.summary import Summary
 from cueloop_protocol.example_values import ERROR, EVENTS, IDLE, RESUMING, STALLED, STOP
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import ValidationError
 
 OPTIONAL_EVERYWHERE = {"run_mode"}
 OPTIONAL = {

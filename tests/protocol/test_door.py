@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import cueloop_protocol
 import pytest
+
+import cueloop_protocol
 
 FAST = ("framing", "codes", "cursor", "error_words")
 

@@ -10,6 +10,8 @@ from importlib import import_module
 import jsonschema
 import pytest
 from _pytest.mark import ParameterSet
+from pydantic import ValidationError
+
 from cueloop_protocol import codes, examples
 from cueloop_protocol.base import JsonObject, Wire, dump
 from cueloop_protocol.documents.envelope import EVENT, EventKind
@@ -18,7 +20,6 @@ from cueloop_protocol.example_values import DOCUMENTS, EVENTS
 from cueloop_protocol.methods import METHODS
 from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.openrpc import openrpc_document
-from pydantic import ValidationError
 
 MODULES = ("resolve", "overview", "session", "decision", "blocking", "summary", "stop", "error")
 

@@ -6,10 +6,11 @@ import json
 import tracemalloc
 
 import pytest
-from cueloop_protocol.codes import LIMIT_EXCEEDED, PARSE_ERROR
-from cueloop_protocol.framing import HEADERS, LINES, MAX_FRAME, MAX_HEADERS, Decoder, FrameError, Kind, encode
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from cueloop_protocol.codes import LIMIT_EXCEEDED, PARSE_ERROR
+from cueloop_protocol.framing import HEADERS, LINES, MAX_FRAME, MAX_HEADERS, Decoder, FrameError, Kind, encode
 
 BOM = b"\xef\xbb\xbf"
 Frames = list[bytes | FrameError]

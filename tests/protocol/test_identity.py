@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from cueloop_protocol import identity
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cueloop_protocol import identity
 
 NO_PIDS = [0, 1, -1, -(2**31), True, False, 2**31, 99999999999, 2.0, "2", "", "abc", None]
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
+from pydantic import ConfigDict, Field
+
 from cueloop_protocol import codes, examples
 from cueloop_protocol.base import Items, JsonObject, Maybe, Wire
 from cueloop_protocol.methods import ALWAYS, METHODS
@@ -15,7 +17,6 @@ from cueloop_protocol.notifications import NOTIFICATIONS
 from cueloop_protocol.openrpc import openrpc_document
 from cueloop_protocol.results import DiscoverResult
 from cueloop_protocol.schema import REF, schemas
-from pydantic import ConfigDict, Field
 
 
 @pytest.fixture(scope="module")

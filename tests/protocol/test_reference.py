@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cueloop_protocol import codes
 from cueloop_protocol import reference as program
 from cueloop_protocol.methods import ALWAYS, METHODS

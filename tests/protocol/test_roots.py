@@ -15,10 +15,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from cueloop_protocol import folders, roots
-from cueloop_protocol.roots import Caller, Expanded, Root, RootError, find_root, open_root
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cueloop_protocol import folders, roots
+from cueloop_protocol.roots import Caller, Expanded, Root, RootError, find_root, open_root
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 

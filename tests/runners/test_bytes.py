@@ -6,13 +6,14 @@ import json
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.runners import Failed, Succeeded
 from cueloop_daemon.runners.lines import KEPT_HEAD, KEPT_TAIL, LONGEST, Line, LineSplitter
 from cueloop_daemon.runners.members import MemberScanner
 from cueloop_daemon.runners.parse import Doc, event_of
 from cueloop_daemon.runners.text import ENDS, KEPT, PIECE, Ends, Growing, clean, shorten
-from hypothesis import given
-from hypothesis import strategies as st
 from runners.streams import GOOD, UUID, built_in, cut, lines, read, says
 
 NAMES = [*GOOD, "kimi 1.51.0"]

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.runners import Conversation, Invocation, PluginFacts, Prompt, Runner, Settings, UnknownRunner, runner_for
 from runners.streams import OURS, THREAD, UUID, built_in, settings
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.runners import Effective, PluginFacts, Refused, Settings, UnknownRunner, effective
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.overrides import Overrides
 from decision_world import config
-from hypothesis import given
-from hypothesis import strategies as st
 
 PLUGIN = PluginFacts("mine", "/plugins/mine/run", True, None, "null")
 WITH_MODEL = PluginFacts("other", "/plugins/other/run", True, "other-1", "null")

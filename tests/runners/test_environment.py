@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cueloop_daemon.runners import MARKERS, Prompt, child_environment, install_hint
 from runners.streams import built_in, settings
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.runners import Conversation, PluginFacts, plugin_runners
 from cueloop_protocol.documents.config import Config, Plugins, PluginSetting
 from cueloop_protocol.roots import Caller, Root

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.runners import Conversation, Failed, Gone, LoginNeeded, Succeeded
 from runners.streams import built_in
 

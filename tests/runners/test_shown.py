@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cueloop_daemon.runners import Conversation, Failed, Gone, LoginNeeded, Prompt, Succeeded
 from cueloop_daemon.runners.members import MemberScanner
 from runners.streams import GOOD, UUID, built_in, lines, read, says, settings

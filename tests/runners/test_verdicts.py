@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from cueloop_daemon.runners import Conversation, Failed, Gone, LoginNeeded, PluginFacts, Succeeded, UnknownRunner, runner_for
 from runners.streams import GOOD, OTHER, OURS, THREAD, UUID, built_in, lines, read, says
 

@@ -8,11 +8,12 @@ import stat
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.store.atomic import Author, parse_temp, sweep, temp_paths, write_all, write_file, write_temp
 from cueloop_daemon.store.system import System
 from faults.systems import Hooked, failing, failing_where
-from hypothesis import given
-from hypothesis import strategies as st
 
 STEPS = 7
 ME = Author(4711, "123456")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.store.config_files import INSTRUCTION_LIMIT, ConfigState, load_config
 from cueloop_protocol.documents.config import Config

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.etag import SESSION_LIMIT, etag_of_bytes, etag_of_stat
 from cueloop_daemon.store.exchange import Held, Sight, hold, look, place_new, put_back, swap
 from cueloop_daemon.store.system import System

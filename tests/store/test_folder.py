@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.folder import ensure_cache, ensure_folder
 from cueloop_daemon.store.not_writable import FolderMissing, FolderRefused, NotWritable
 from cueloop_daemon.store.system import System

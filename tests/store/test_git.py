@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from cueloop_daemon.store.git import Git, Tree, git_environment
 from cueloop_protocol.roots import Caller, Root
 

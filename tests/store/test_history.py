@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.etag import etag_of_bytes
 from cueloop_daemon.store.exchange import Held, hold
 from cueloop_daemon.store.history import History, HistoryEntry, Note

@@ -8,10 +8,11 @@ from time import process_time
 from typing import Any
 
 import pytest
-from cueloop_daemon.store.jsonc import JSON5_LIMIT, JsoncError, read_json, read_strict_json
-from cueloop_daemon.store.jsonc_text import Unclosed, duplicate_key, find_token, place, strip
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cueloop_daemon.store.jsonc import JSON5_LIMIT, JsoncError, read_json, read_strict_json
+from cueloop_daemon.store.jsonc_text import Unclosed, duplicate_key, find_token, place, strip
 
 
 def error(data: bytes, *, json5: bool = True) -> JsoncError:

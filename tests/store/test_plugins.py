@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.controls import BrokenPlugins, Plugin, PluginRunner
 from cueloop_daemon.store.plugins import FoundPlugins, find_plugins
 from cueloop_protocol.roots import Caller, Root

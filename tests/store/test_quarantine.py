@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.not_writable import FolderRefused
 from cueloop_daemon.store.quarantine import move_to_quarantine, quarantine_name
 from cueloop_daemon.store.system import System

@@ -7,13 +7,14 @@ import json
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.checked import CheckedQueue
 from cueloop_daemon.core.model import TaskRow, Unusable
 from cueloop_daemon.store.explain import quoted
 from cueloop_daemon.store.queue_file import pack_queue, parse_queue, unpack_queue
 from cueloop_protocol.documents.queue import QueueDocument
-from hypothesis import given
-from hypothesis import strategies as st
 
 PATH = "/repo/.cueloop/queue.jsonc"
 STAMP = "2026-02-07T10:00:00.000000000Z"

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.model import QueueLock
 from cueloop_daemon.store.queue_lock import Owner, is_live, parse_owner, read_queue_lock
 from cueloop_protocol.roots import Root
-from hypothesis import given
-from hypothesis import strategies as st
 
 OWN = os.getpid()
 OWNER = "pid: {pid}\nstarted_at: 2026-02-07T10:00:00Z\ncommand: cueloop run loop\nlabel: run loop\n"

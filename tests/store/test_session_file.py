@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.core.model import (
     SessionCorrupt,
     SessionLoaded,
@@ -22,8 +25,6 @@ from cueloop_daemon.core.model import (
 )
 from cueloop_daemon.store.session_file import classify, read_session
 from cueloop_protocol.documents.session import Session, session_json
-from hypothesis import given
-from hypothesis import strategies as st
 
 FIELDS: dict[str, object] = {
     "version": 1,

@@ -10,6 +10,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.store.etag import SESSION_LIMIT, etag_of_bytes, etag_of_stat
 from cueloop_daemon.store.not_writable import FolderMissing, NotWritable
 from cueloop_daemon.store.outcomes import Conflict, Missing, Quarantined, Removed, Saved, SavedOver, SessionRefused
@@ -17,8 +20,6 @@ from cueloop_daemon.store.session_store import task_id_in
 from cueloop_daemon.store.system import System
 from faults.systems import Call, Hooked, Unhurried, failing_where, without_exchange
 from faults.world import World, session
-from hypothesis import given
-from hypothesis import strategies as st
 
 OLD, NEW, FOREIGN = session("old"), session("new"), session("foreign", "RQ-0007")
 ETAG = etag_of_bytes(OLD)

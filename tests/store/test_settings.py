@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.store.settings import FIELDS, Settings, load_settings, parse_settings
 from cueloop_protocol.base import dump

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.store.not_writable import FolderMissing, NotWritable
 from cueloop_daemon.store.stop_marker import StopMarker, clear_stop, is_stop_requested, request_stop
 from cueloop_daemon.store.system import System

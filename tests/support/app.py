@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
+
 from cueloop_daemon.app import Daemon, Setting
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.store.system import System
 from cueloop_daemon.watch.clock import Clock, SystemClock
 from cueloop_protocol.roots import open_root
-
 from support.wire import Wire
 from support.world import World
 

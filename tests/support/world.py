@@ -20,7 +20,6 @@ from typing import Any
 
 from cueloop_protocol.place import local_folder, root_hash
 from cueloop_protocol.roots import Root, open_root
-
 from support.repository import Repository
 from support.wire import SECONDS, Wire
 

@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio import wait_all_tasks_blocked
+
 from cueloop_daemon.watch import bell as bells
 from cueloop_daemon.watch.alarm import Alarm
 from cueloop_daemon.watch.bell import HEARTBEAT, TICK, Bell, TickingBell, TimerfdBell, open_timerfd, system_bell

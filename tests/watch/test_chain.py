@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from cueloop_daemon.watch.chain import Level, Names, Spot, spots
 from cueloop_daemon.watch.sweep import ENTRIES_LIMIT, look
 from cueloop_daemon.watch.watcher import Wanted

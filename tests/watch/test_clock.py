@@ -6,9 +6,10 @@ import time
 from datetime import UTC
 
 import pytest
-from cueloop_daemon.watch.clock import ClockJump, Reading, SystemClock, jumps, read
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cueloop_daemon.watch.clock import ClockJump, Reading, SystemClock, jumps, read
 
 START = Reading(1_000_000.0, 500.0, 800.0)
 

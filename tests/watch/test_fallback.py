@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+
 from cueloop_daemon.watch import fallback
 from cueloop_daemon.watch.choose import ChosenWatcher, native_watcher
 from cueloop_daemon.watch.fallback import ATTEMPTS, WatchfilesWatcher, open_notify

@@ -11,6 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cueloop_daemon.watch import inotify_calls as calls
 from cueloop_daemon.watch import limits
 from cueloop_daemon.watch.choose import ChosenWatcher
@@ -18,8 +21,6 @@ from cueloop_daemon.watch.inotify import InotifyWatcher
 from cueloop_daemon.watch.inotify_calls import Event, InotifyCalls, parse
 from cueloop_daemon.watch.watcher import WatchFailed
 from hearing import NEVER, listening
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+
 from cueloop_daemon.watch.choose import ChosenWatcher
 from cueloop_daemon.watch.fallback import WatchfilesWatcher
 from cueloop_daemon.watch.inotify import InotifyWatcher

@@ -9,9 +9,6 @@ from typing import Any, TypeVar
 import anyio
 import anyio.abc
 import anyio.to_thread
-from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
-from cueloop_protocol.cursor import Cursor
-from cueloop_protocol.roots import Root, find_root
 from pydantic import BaseModel
 
 from cueloop_client.api.link import Link, Opener
@@ -21,6 +18,9 @@ from cueloop_client.exchange import result_of
 from cueloop_client.failures import BadAnswer, Lost, Silent
 from cueloop_client.waiting import await_end
 from cueloop_client.world import World, real_world
+from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
+from cueloop_protocol.cursor import Cursor
+from cueloop_protocol.roots import Root, find_root
 
 SECONDS = 10.0
 """How long a call may take unless it says otherwise."""

@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import anyio.abc
 import anyio.to_thread
-from cueloop_protocol.roots import Root
 
 from cueloop_client.exchange import ANSWER_LIMIT, CHUNK, read_json
 from cueloop_client.failures import BadAnswer, Lost, NoDaemon
 from cueloop_client.launch import START_SECONDS, launch
 from cueloop_client.reach import Process, peer_process, reach
 from cueloop_client.world import World
+from cueloop_protocol.roots import Root
 
 SEND_SECONDS = 2.0
 """A request is some hundred bytes; a daemon that does not take them in this time does not read at all."""

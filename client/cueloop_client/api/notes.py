@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+
+from cueloop_client.api.stream import RawNote
 from cueloop_protocol.notifications import (
     EventNotification,
     GapNotification,
@@ -11,10 +15,6 @@ from cueloop_protocol.notifications import (
     QuestionResolvedNotification,
     RunFinishedNotification,
 )
-from pydantic import BaseModel, ValidationError
-from pydantic_core import to_json
-
-from cueloop_client.api.stream import RawNote
 
 Note = (
     EventNotification | RunFinishedNotification | QuestionNotification | QuestionResolvedNotification | GapNotification | RawNote

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
-from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
-from cueloop_protocol.frozen import Frozen
 
 from cueloop_client.api.link import Link, Opener
 from cueloop_client.exchange import result_of
 from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon, Silent
+from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
+from cueloop_protocol.frozen import Frozen
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)
 """Seconds before the first, second, … attempt to connect again; the last one repeats."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from cueloop_protocol.results import Snapshot
 from pydantic import ValidationError
 from pydantic_core import to_json
 
 from cueloop_client.api.link import Opener
 from cueloop_client.api.notes import Note, note_of
 from cueloop_client.api.stream import Stream
+from cueloop_protocol.results import Snapshot
 
 
 class Subscription(Stream):

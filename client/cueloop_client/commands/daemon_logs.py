@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from threading import Event
 
-from cueloop_protocol.place import FOLDER
-from cueloop_protocol.roots import shown
-
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure
 from cueloop_client.reach import reach
+from cueloop_protocol.place import FOLDER
+from cueloop_protocol.roots import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from cueloop_protocol.roots import shown
-
 from cueloop_client.exchange import ask
 from cueloop_client.failures import NOT_RUNNING
 from cueloop_client.reach import reach
 from cueloop_client.session_text import age_text
 from cueloop_client.shapes import answer, count, text
+from cueloop_protocol.roots import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

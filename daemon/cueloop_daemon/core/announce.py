@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cueloop_protocol.documents.decision import Decision
 from pydantic import ValidationError
 
 from cueloop_daemon.core.model import Unusable
+from cueloop_protocol.documents.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)

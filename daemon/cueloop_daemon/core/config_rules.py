@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from cueloop_protocol.documents.session import runner_name
-
 from cueloop_daemon.core.rules import (
     U8,
     U32,
@@ -30,6 +28,7 @@ from cueloop_daemon.core.rules import (
     trimmed,
     words,
 )
+from cueloop_protocol.documents.session import runner_name
 
 BINARIES = ("codex_bin", "opencode_bin", "gemini_bin", "claude_bin", "cursor_sdk_node_bin", "kimi_bin", "pi_bin")
 RESERVED_PROFILES = ("safe", "power-user")

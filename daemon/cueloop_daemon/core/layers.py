@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
+from cueloop_daemon.core.config_defaults import DEFAULTS
+from cueloop_daemon.core.config_rules import CONFIG
+from cueloop_daemon.core.conflicts import SECTION_CHECKS
+from cueloop_daemon.core.rules import RuleError, Whole
 from cueloop_protocol.documents.config import (
     AgentPatch,
     CiGatePatch,
@@ -18,12 +24,6 @@ from cueloop_protocol.documents.config import (
     RunnerRetry,
     Webhook,
 )
-from pydantic import BaseModel
-
-from cueloop_daemon.core.config_defaults import DEFAULTS
-from cueloop_daemon.core.config_rules import CONFIG
-from cueloop_daemon.core.conflicts import SECTION_CHECKS
-from cueloop_daemon.core.rules import RuleError, Whole
 
 Values = Mapping[str, object]
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from cueloop_protocol.documents.decision import Decision, Reason, Status
-from cueloop_protocol.documents.session import SESSION_VERSION, Session
-
 from cueloop_daemon.core.model import (
     SessionCorrupt,
     SessionTooLarge,
@@ -15,6 +12,8 @@ from cueloop_daemon.core.model import (
     SessionUnreadable,
 )
 from cueloop_daemon.core.stamps import Age, AgeUnknown
+from cueloop_protocol.documents.decision import Decision, Reason, Status
+from cueloop_protocol.documents.session import SESSION_VERSION, Session
 
 FRESH: Final = "falling_back_to_fresh_invocation"
 RESUME: Final = "resuming_same_session"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from cueloop_daemon.core.model import Paths, Snapshot, Unusable
 from cueloop_protocol.documents.config import Agent, ApprovalMode, Config
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument, Safety
-
-from cueloop_daemon.core.model import Paths, Snapshot, Unusable
 
 
 class UnusableConfig(Exception):

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from cueloop_protocol.documents.blocking import BlockingState
-
 from cueloop_daemon.core import blocked
 from cueloop_daemon.core.model import QueueFile, TaskRow
 from cueloop_daemon.core.selection import SETTLED, due_at, unmet_dependencies
 from cueloop_daemon.core.stamps import format_stamp
+from cueloop_protocol.documents.blocking import BlockingState
 
 Json = dict[str, object]
 """An object on its way to JSON, built here and encoded at once."""

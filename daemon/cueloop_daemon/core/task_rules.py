@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from cueloop_protocol.documents.queue import Task, TaskAgent
-
 from cueloop_daemon.core.checked import CheckedQueue, IdForm, Reference
 from cueloop_daemon.core.graph import cycle_member
 from cueloop_daemon.core.model import TaskRow
 from cueloop_daemon.core.selection import SETTLED
 from cueloop_daemon.core.stamps import parse_stamp
+from cueloop_protocol.documents.queue import Task, TaskAgent
 
 _ID: Final = re.compile(r"([^-]*)-\s*([0-9]+)")
 _LARGEST_NUMBER: Final = 2**32 - 1

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from cueloop_protocol.documents.session import RUNNERS
-
 from cueloop_daemon.core.config_rules import BINARIES
 from cueloop_daemon.core.layers import Layer, Values, as_values, dig
 from cueloop_daemon.core.rules import Key, Rule, boolean, key_text, refused, table, text
+from cueloop_protocol.documents.session import RUNNERS
 
 _MOMENT = re.compile(
     r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])[Tt ]"
@@ -59,7 +58,9 @@ def instruction_files(layer: Layer) -> tuple[str, ...]:
 
 def _agents(layer: Layer) -> dict[tuple[str, ...], Values]:
     """The agent settings of a layer and of its profiles, by their place."""
-    profiles: dict[tuple[str, ...], Values] = {("profiles", name): as_values(patch) for name, patch in as_values(layer.get("profiles")).items()}
+    profiles: dict[tuple[str, ...], Values] = {
+        ("profiles", name): as_values(patch) for name, patch in as_values(layer.get("profiles")).items()
+    }
     return {("agent",): as_values(layer.get("agent")), **profiles}
 
 

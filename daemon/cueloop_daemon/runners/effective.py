@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from cueloop_daemon.core.controls import BUILT_IN
+from cueloop_daemon.runners.model import Settings, UnknownRunner
+from cueloop_daemon.runners.models import Wish, choose_model
+from cueloop_daemon.runners.options import TAKES_EFFORT, unsupported
+from cueloop_daemon.runners.plugin import PluginFacts
 from cueloop_protocol.documents.config import Agent, Config, Cursor
 from cueloop_protocol.documents.config import PhaseOverride as ConfigPhase
 from cueloop_protocol.documents.queue import PhaseOverride as TaskPhase
 from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.documents.session import runner_name
 from cueloop_protocol.overrides import Overrides, PhaseFlags
-
-from cueloop_daemon.core.controls import BUILT_IN
-from cueloop_daemon.runners.model import Settings, UnknownRunner
-from cueloop_daemon.runners.models import Wish, choose_model
-from cueloop_daemon.runners.options import TAKES_EFFORT, unsupported
-from cueloop_daemon.runners.plugin import PluginFacts
 
 _DEFAULT_EFFORT = "medium"
 _NATIVE = frozenset(runner.id for runner in BUILT_IN if runner.reasoning_effort_supported)

@@ -7,9 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.roots import Caller, Root
-
 from cueloop_daemon.core.controls import BUILT_IN
 from cueloop_daemon.core.layers import dig
 from cueloop_daemon.core.rules import RuleError
@@ -22,6 +19,8 @@ from cueloop_daemon.runners.parse import Doc
 from cueloop_daemon.runners.reader import StreamReader
 from cueloop_daemon.store.jsonc import JsoncError, read_strict_json
 from cueloop_daemon.store.plugins import MANIFEST, find_plugins
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.roots import Caller, Root
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from typing import Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
-from cueloop_protocol import codes
 
 from cueloop_daemon.server.calls import Calls, Outcome, settle, withdrawn
 from cueloop_daemon.server.envelope import Absent, Invalid, Message, joined, refusal
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.writer import Writer
+from cueloop_protocol import codes
 
 S = TypeVar("S")
 

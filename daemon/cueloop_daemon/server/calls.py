@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
-from cueloop_protocol import codes
-from cueloop_protocol.codes import RpcError
 
 from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
 from cueloop_daemon.server.envelope import ABSENT, Absent, Id, Message, answer, refusal
 from cueloop_daemon.server.requests import Call, Clock, Effect, Peer, Reply, Result, When
 from cueloop_daemon.server.writer import Writer
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")

@@ -12,9 +12,6 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
-from cueloop_protocol import codes
-from cueloop_protocol.codes import RpcError
-from cueloop_protocol.framing import Decoder, FrameError
 from pydantic import BaseModel
 
 from cueloop_daemon.server.batch import Batch
@@ -25,6 +22,9 @@ from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.parting import CHUNK, is_gone, part
 from cueloop_daemon.server.requests import Clock, Peer
 from cueloop_daemon.server.writer import Writer
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
+from cueloop_protocol.framing import Decoder, FrameError
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from cueloop_protocol import codes
-from cueloop_protocol.base import problems
-from cueloop_protocol.codes import RpcError
 from pydantic import BaseModel, ValidationError
 
 from cueloop_daemon.server.envelope import ABSENT, Absent, Id, Message
 from cueloop_daemon.server.lean import without_door
 from cueloop_daemon.server.requests import Entry, Table
+from cueloop_protocol import codes
+from cueloop_protocol.base import problems
+from cueloop_protocol.codes import RpcError
 
 # Its door imports an HTTP server and a schema validator, which we replace: 60 ms of each start and 5 MB for good.
 with without_door("jsonrpcserver"):

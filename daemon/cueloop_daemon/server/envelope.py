@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cueloop_protocol import codes
-from cueloop_protocol.codes import RpcError
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from cueloop_daemon.server.requests import Result
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
 
 
 class Absent:

@@ -7,10 +7,10 @@ import socket
 from contextlib import suppress
 
 import anyio
-from cueloop_protocol.codes import RpcError
-from cueloop_protocol.framing import encode
 
 from cueloop_daemon.server.envelope import refusal
+from cueloop_protocol.codes import RpcError
+from cueloop_protocol.framing import encode
 
 CHUNK = 64 * 1024
 """Bytes of one read. Larger buffers cross malloc's threshold and cost a page mapping for every small message."""

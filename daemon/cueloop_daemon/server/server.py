@@ -11,10 +11,6 @@ from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from cueloop_protocol import codes
-from cueloop_protocol.codes import RpcError
-from cueloop_protocol.notifications import ClosingNotification
-from cueloop_protocol.shapes import ShutdownReason
 
 from cueloop_daemon.server.connection import Connection, Counters, Shell
 from cueloop_daemon.server.dispatch import Dispatcher
@@ -23,6 +19,10 @@ from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Accept, Listener, accept_one
 from cueloop_daemon.server.parting import turn_away
 from cueloop_daemon.server.requests import Clock, Table
+from cueloop_protocol import codes
+from cueloop_protocol.codes import RpcError
+from cueloop_protocol.notifications import ClosingNotification
+from cueloop_protocol.shapes import ShutdownReason
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")

@@ -12,9 +12,9 @@ from collections import deque
 
 import anyio
 from anyio.abc import TaskGroup
-from cueloop_protocol.framing import Kind, encode
 
 from cueloop_daemon.events.sink import SinkClosed
+from cueloop_protocol.framing import Kind, encode
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from cueloop_protocol.documents.config import Config
-from cueloop_protocol.documents.controls import ExecutionControls
-from cueloop_protocol.roots import Caller, Root, expand, global_config_path, shown
-
 from cueloop_daemon.core.controls import execution_controls
 from cueloop_daemon.core.layers import ConfigError, Layer, read_layer, resolve
 from cueloop_daemon.core.model import Paths, Unusable
@@ -16,6 +12,9 @@ from cueloop_daemon.core.rules import RuleError
 from cueloop_daemon.core.trust import gated_keys, instruction_files, is_trusted
 from cueloop_daemon.store.jsonc import JsoncError, read_json
 from cueloop_daemon.store.plugins import ReadFile, find_plugins
+from cueloop_protocol.documents.config import Config
+from cueloop_protocol.documents.controls import ExecutionControls
+from cueloop_protocol.roots import Caller, Root, expand, global_config_path, shown
 
 INSTRUCTION_LIMIT = 128 * 1024
 """Bytes that an instruction file may have; it is put in front of every prompt."""

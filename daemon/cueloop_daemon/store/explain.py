@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from cueloop_protocol.base import path_text
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
+from cueloop_protocol.base import path_text
 
 SHOWN: Final = 60
 """Characters of somebody else's text that a sentence quotes."""

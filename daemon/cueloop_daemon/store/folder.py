@@ -6,11 +6,10 @@ import contextlib
 import os
 import stat
 
-from cueloop_protocol.roots import Root, shown
-
 from cueloop_daemon.store.atomic import Author, write_all, write_file
 from cueloop_daemon.store.not_writable import FolderMissing, FolderRefused, NotWritable, not_writable
 from cueloop_daemon.store.system import System
+from cueloop_protocol.roots import Root, shown
 
 CACHE = (".cueloop", "cache")
 OURS = (*CACHE, "cueloopd")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
+
 from cueloop_protocol.roots import Caller, Root
 
 LIMIT = 5.0

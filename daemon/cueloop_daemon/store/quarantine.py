@@ -6,11 +6,10 @@ import errno
 import os
 from datetime import UTC, datetime, timedelta
 
-from cueloop_protocol.roots import Root
-
 from cueloop_daemon.store.exchange import ATTEMPTS, place_new
 from cueloop_daemon.store.folder import CACHE, private_folder, shown_path
 from cueloop_daemon.store.system import System
+from cueloop_protocol.roots import Root
 
 FOLDER = (*CACHE, "session-quarantine")
 

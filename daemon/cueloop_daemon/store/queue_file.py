@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, TypeGuard
 
-from cueloop_protocol.documents.queue import QueueDocument, RunnerCli, Task, TaskAgent
 from pydantic import ValidationError
 from pydantic_core import to_json
 
@@ -20,6 +19,7 @@ from cueloop_daemon.core.model import TaskRow, Unusable
 from cueloop_daemon.core.task_rules import check
 from cueloop_daemon.store.explain import what_is_wrong
 from cueloop_daemon.store.jsonc import JsoncError, read_json
+from cueloop_protocol.documents.queue import QueueDocument, RunnerCli, Task, TaskAgent
 
 _KNOWN_KEYS: Final = {
     (): tuple(QueueDocument.model_fields),

@@ -10,10 +10,9 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cueloop_daemon.core.model import QueueLock
 from cueloop_protocol.identity import is_pid
 from cueloop_protocol.roots import Root
-
-from cueloop_daemon.core.model import QueueLock
 
 LOCK = (".cueloop", "lock")
 OWNER = "owner"

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
-from cueloop_protocol.documents.session import SESSION_VERSION, Session
 from pydantic import ValidationError
 
 from cueloop_daemon.core.model import (
@@ -23,6 +22,7 @@ from cueloop_daemon.core.model import (
 from cueloop_daemon.store.etag import SESSION_LIMIT, etag_of_bytes, etag_of_stat
 from cueloop_daemon.store.explain import what_is_wrong
 from cueloop_daemon.store.jsonc import JsoncError, read_json
+from cueloop_protocol.documents.session import SESSION_VERSION, Session
 
 _KNOWN_KEYS: Final[dict[tuple[str, ...], tuple[str, ...]]] = {(): tuple(Session.model_fields)}
 _NO_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cueloop_protocol.roots import Root
-
 from cueloop_daemon.store.atomic import Author, parse_temp, sweep
 from cueloop_daemon.store.etag import etag_of_bytes
 from cueloop_daemon.store.exchange import Sight, look
@@ -38,6 +36,7 @@ from cueloop_daemon.store.outcomes import (
 from cueloop_daemon.store.quarantine import move_to_quarantine
 from cueloop_daemon.store.saving import Order, Place, Saving
 from cueloop_daemon.store.system import System
+from cueloop_protocol.roots import Root
 
 NAME = "session.jsonc"
 SESSION = (*CACHE, NAME)

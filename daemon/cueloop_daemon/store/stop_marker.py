@@ -7,11 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from cueloop_protocol.roots import Root
-
 from cueloop_daemon.store.folder import CACHE, ensure_cache, shown_path
 from cueloop_daemon.store.not_writable import not_writable
 from cueloop_daemon.store.system import System
+from cueloop_protocol.roots import Root
 
 MARKER = (*CACHE, "stop_requested")
 

@@ -117,11 +117,6 @@ def test_an_id_comes_back_as_it_came(wire: Wire, number: object) -> None:
     assert type(answer["id"]) is type(number)
 
 
-def test_methods_of_the_next_version_say_so(wire: Wire) -> None:
-    with pytest.raises(Refused, match="version"):
-        wire.call("run.start", mode="one")
-
-
 class TestBatches:
     """JSON-RPC 2.0, section 6."""
 

@@ -148,8 +148,11 @@ class Trials:
         queued, done = self.faults.stage.statuses()
         outcome = run["summary"]["outcome"]
         self.ended[outcome] += 1
-        assert (task_id in queued) != (task_id in done), about
-        assert (done.get(task_id) == "done") == (outcome == "ran"), f"{about}: {run}"
+        is_done = done.get(task_id) == "done"
+        if "shim" in hit and outcome == "failed":  # what is accepted by then is owed, and the next run finishes it
+            assert is_done or task_id in queued, about
+        else:
+            assert (is_done, task_id in queued) == (outcome == "ran", outcome != "ran"), f"{about}: {run}"
         assert outcome == "ran" or hit & {"shim", "agent", "client"}, f"{about}: {run}"
         self._check_output(run, task_id, "shim" in hit, about)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import partial
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from cueloop_daemon.runners import Invocation, Piece, Prompt, child_environment, install_hint
+from cueloop_daemon.runners import Conversation, Invocation, Piece, Prompt, Reader, child_environment, install_hint
 from cueloop_daemon.runs.program.child import GRACE, Stream, follow, intend
 from cueloop_daemon.runs.program.common import NOTHING, again, beside, later, mode_of, stamp, warn
 from cueloop_daemon.runs.program.judging import RESULT, Result, judged
 from cueloop_daemon.runs.program.scene import Part, Scene, conversation_from, conversation_json
-from cueloop_daemon.runs.types import NotStarted, Order, PromptError, RunCancelled
+from cueloop_daemon.runs.types import NotStarted, Order, PromptError
 from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload
 
 MOST_TEXT = 200_000
@@ -115,24 +116,38 @@ async def _run(scene: Scene, intent: Intent, parts: tuple[Part, ...]) -> Result:
         wall=world.wall_seconds,
         grace=GRACE,
     )
+    chosen = None if intent.chosen is None else conversation_from(intent.chosen)
+    resumed = None if intent.resumed is None else conversation_from(intent.resumed)
     reader = scene.runner.reader(is_quiet=scene.settings.verbosity == "quiet")
+    watch = _Watch(scene, reader, chosen) if resumed is None else None
 
     def feed(stream: Stream, data: bytes, upto: int) -> None:
         _tell(scene, intent.number, stream, upto, reader.feed(data) if stream == "out" else reader.feed_err(data))
+        if watch is not None:
+            watch.look()
 
-    chosen = None if intent.chosen is None else conversation_from(intent.chosen)
-    try:
-        ended = await follow(scene.journal, world, order, feed, lambda: reader.last_word_seen)
-    except RunCancelled:
-        # Whoever resumes goes on with this conversation. Not an effect: it rides with the next commit, and is found again if that is lost.
-        if (reported := reader.interrupted(chosen=chosen)) is not None:
-            scene.keep(conversation_json(reported), "reported")
-        raise
+    ended = await follow(scene.journal, world, order, feed, lambda: reader.last_word_seen)
     if isinstance(ended, NotStarted):
         return _not_started(scene, program, ended)
     _tell(scene, intent.number, "out", ended.out, reader.end())
-    resumed = None if intent.resumed is None else conversation_from(intent.resumed)
     return judged(scene.settings.runner, reader, ended, chosen=chosen, resumed=resumed)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Remembers a new conversation as soon as its stream names it: the agent, the run or the machine may end at any moment."""
+
+    scene: Scene
+    reader: Reader
+    chosen: Conversation | None
+    kept: str | None = None
+
+    def look(self) -> None:
+        """After each piece of output."""
+        found = self.reader.interrupted(chosen=self.chosen)
+        if found is not None and (named := conversation_json(found)) != self.kept:
+            self.kept = named
+            self.scene.keep(named, "reported")
 
 
 def _remember(scene: Scene, intent: Intent, result: Result) -> None:
@@ -143,6 +158,8 @@ def _remember(scene: Scene, intent: Intent, result: Result) -> None:
         scene.keep(intent.resumed, "gone")
     elif result.conversation is not None:
         scene.keep(result.conversation, "reported")
+    elif intent.resumed is None:
+        scene.remember(None)  # a stream that reported a failure leaves nothing to go on with
 
 
 def _tell(scene: Scene, number: int, stream: Stream, upto: int, pieces: list[Piece]) -> None:

@@ -23,6 +23,7 @@ from cueloop_protocol.place import SOCKET_LIMIT
 from cueloop_protocol.roots import Root, open_root
 from runs.fake_shim import FakeShim
 from runs.shim_world import PATIENCE, ShimWorld, see_through, shim_world
+from support.programs import python_program
 
 
 @pytest.fixture
@@ -32,9 +33,7 @@ def world(tmp_path: Path) -> Iterator[ShimWorld]:
 
 
 def executable(path: Path, script: str) -> str:
-    path.write_text(f"#!{sys.executable}\n{script}")
-    path.chmod(0o700)
-    return str(path)
+    return str(python_program(path, script))
 
 
 async def fails(world: ShimWorld, **changes: object) -> BaseException:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.programs import python_program
 from support.repository import IGNORED, git, queue, task
 from support.wire import Wire, wait_for
 from support.world import World
@@ -35,9 +35,7 @@ class Stage:
         folder = world.folder / "agent"
         folder.mkdir()
         stage = cls(world, folder)
-        program = folder / "claude"
-        program.write_text(f"#!{sys.executable} -IS\n" + AGENT.read_text())
-        program.chmod(0o755)
+        python_program(folder / "claude", AGENT.read_text(), "-IS")
         stage.act(act)
         repository = world.repository
         (repository.folder / "trust.jsonc").write_bytes(TRUST)

@@ -30,7 +30,9 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"nothing","
 
 PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}\n'
 
-LOUD = """#!{python} -IS
+LOUD = """#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@"
+' '''
 import os, sys
 sys.stdin.read()
 print('{{"type":"system","subtype":"init","session_id":"11111111-2222-4333-8444-555555555555"}}', flush=True)

@@ -53,7 +53,7 @@ async def test_who_was_there_between_two_looks_counts_too(
         return next(told, traffic[-1])
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(house.run, clock, 30, now, lambda: False)
+        tasks.start_soon(house.run, clock, lambda: 30, now, lambda: False)
         await house.going.wait()
         tasks.cancel_scope.cancel()
     assert house.left[0] == "idle"

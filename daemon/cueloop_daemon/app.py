@@ -35,6 +35,7 @@ from cueloop_daemon.services import Identity, Services, WatcherHealth
 from cueloop_daemon.store.atomic import Author
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.store.history import History
+from cueloop_daemon.store.living_settings import LivingSettings, SettingsUnusable, follow
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.store.session_store import SessionStore
@@ -47,7 +48,7 @@ from cueloop_daemon.workspace.files import read_regular
 from cueloop_daemon.workspace.workspace import Workspace
 from cueloop_protocol.base import to_json_bytes
 from cueloop_protocol.identity import process_start_time
-from cueloop_protocol.roots import Caller, Root, shown
+from cueloop_protocol.roots import Caller, Root, settings_path, shown
 from cueloop_protocol.shapes import Question, ShutdownReason
 from cueloop_protocol.version import __version__
 
@@ -147,17 +148,17 @@ class Daemon:
     async def run(self) -> None:
         """Start in order, serve, leave in order."""
         settings = self._settings()
-        with Logs(f"{self._place.folder}/daemon.log", settings.log_level, settings.log_limit_mib * MIB):
+        with Logs(f"{self._place.folder}/daemon.log", settings.now.log_level, settings.now.log_limit_mib * MIB) as logs:
             logger.info("starting root=%s pid=%d version=%s", shown(self._setting.root.path), self._setting.pid, __version__)
             if self._ownership.degraded:
                 logger.warning("locks_degraded reason=%s", self._ownership.degraded)
-            await self._with_hub(settings)
+            await self._with_hub(settings, logs)
             logger.info("left reason=%s", self._reason)
 
-    async def _with_hub(self, settings: Settings) -> None:
+    async def _with_hub(self, settings: LivingSettings, logs: Logs) -> None:
         """The event log outlives everything that publishes."""
         clock = self._setting.clock
-        place = self._place.log_place(self._setting.new_epoch, settings.event_log_limit_mib * MIB, self._ownership.still_ours)
+        place = self._place.log_place(self._setting.new_epoch, settings.now.event_log_limit_mib * MIB, self._ownership.still_ours)
         workspace: Workspace | None = None
 
         def snapshot_for(audience: str | None) -> bytes:
@@ -173,11 +174,15 @@ class Daemon:
         async with anyio.create_task_group() as tasks:
             await tasks.start(hub.run)
             try:
-                await self._with_parts(settings, hub, workspace)
+                await self._with_parts(settings, logs, hub, workspace)
             finally:
                 hub.stop()
 
-    async def _with_parts(self, settings: Settings, hub: Hub, workspace: Workspace) -> None:
+    async def _with_parts(self, settings: LivingSettings, logs: Logs, hub: Hub, workspace: Workspace) -> None:
+        def take(changed: Settings) -> None:
+            logs.set(changed.log_level, changed.log_limit_mib * MIB)
+            hub.set_limit(changed.event_log_limit_mib * MIB)
+
         alarm, watcher = Alarm(self._setting.clock), ChosenWatcher()
         announcer = Announcer(workspace, hub, self._setting.clock, alarm, watcher, self._writes)
         workspace.changed = announcer.hint
@@ -186,12 +191,13 @@ class Daemon:
         async with anyio.create_task_group() as running:
             await running.start(carriers.run)
             await running.start(engine.run)
+            running.start_soon(follow, settings, take, announcer.warn)
             await self._with_runs(settings, hub, workspace, sessions, engine, announcer, alarm, watcher)
             running.cancel_scope.cancel()
 
     async def _with_runs(
         self,
-        settings: Settings,
+        settings: LivingSettings,
         hub: Hub,
         workspace: Workspace,
         sessions: SessionStore,
@@ -205,8 +211,8 @@ class Daemon:
         await announcer.attend(self._default)
         listener = self._place.bind(self._setting.environ)
         services = self._services(workspace, hub, sessions, engine, announcer, watcher, listener)
-        limits = Limits(connections=settings.max_connections)
-        allow_descriptors(settings.max_connections)
+        limits = Limits(connections=settings.now.max_connections)
+        allow_descriptors(settings.now.max_connections)
         server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
         services.connections, services.counters = lambda: server.connections, server.counters
         house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, self._place.publish)
@@ -220,7 +226,7 @@ class Daemon:
                 server,
                 listener,
                 engine,
-                lambda: house.run(clock, settings.idle_exit_minutes, server.traffic, lambda: engine.is_used),
+                lambda: house.run(clock, lambda: settings.now.idle_exit_minutes, server.traffic, lambda: engine.is_used),
             )
             tasks.cancel_scope.cancel()
 
@@ -305,7 +311,7 @@ class Daemon:
 
     def _engine(
         self,
-        settings: Settings,
+        settings: LivingSettings,
         hub: Hub,
         workspace: Workspace,
         sessions: SessionStore,
@@ -326,7 +332,7 @@ class Daemon:
                 hub=hub,
                 workspace=workspace,
                 sessions=sessions,
-                settings=settings,
+                settings=lambda: settings.now,
                 writes=self._writes,
                 sleep_until=alarm.wait_until,
                 is_watched=lambda: bool(self._windows),
@@ -337,12 +343,12 @@ class Daemon:
         self._questions = lambda: engine.questions
         return engine, carriers
 
-    def _settings(self) -> Settings:
-        state = load_settings(self._default, lambda path: read_regular(path)[0])
-        if isinstance(state.settings, Settings):
-            return state.settings
-        bad = state.settings
-        raise StartFailed(bad.message, bad.detail or "Correct the file.", bad.code)
+    def _settings(self) -> LivingSettings:
+        caller = self._default
+        try:
+            return LivingSettings(settings_path(caller), lambda: load_settings(caller, lambda path: read_regular(path)[0]))
+        except SettingsUnusable as exc:
+            raise StartFailed(exc.why.message, exc.why.detail or "Correct the file.", exc.why.code) from None
 
     def _session_store(self) -> SessionStore:
         setting = self._setting

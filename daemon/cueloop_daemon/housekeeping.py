@@ -47,7 +47,7 @@ class Housekeeping:
     async def run(
         self,
         clock: Clock,
-        idle_minutes: int,
+        idle_minutes: Callable[[], int],
         traffic: Callable[[], tuple[int, int]],
         is_busy: Callable[[], bool],
     ) -> None:
@@ -64,7 +64,8 @@ class Housekeeping:
             connected, ever = traffic()
             if connected or ever != seen or is_busy():
                 used, seen = now, ever
-            if idle_minutes and now - used > idle_minutes * 60:
+            minutes = idle_minutes()
+            if minutes and now - used > minutes * 60:
                 self._leave("idle")
             if now - freshened > FRESHEN_EVERY:
                 self._ownership.freshen()

@@ -59,7 +59,7 @@ class Running:
     hub: Hub
     workspace: Workspace
     sessions: SessionStore
-    settings: Settings
+    settings: Callable[[], Settings]
     writes: OwnWrites
     sleep_until: Callable[[datetime], Awaitable[None]]
     is_watched: Callable[[], bool]
@@ -88,7 +88,7 @@ def make_engine(parts: Running) -> tuple[Engine, ShimCarriers]:
         stamp=lambda: format_stamp(parts.clock.now()),
         new_id=_new_id,
         boot_id=boot_id(),
-        history=parts.settings.run_history_limit,
+        history=lambda: parts.settings().run_history_limit,
         warn=parts.warn,
         changed=parts.changed,
         owed=lambda rows: _owed_changed(parts, rows),
@@ -119,7 +119,7 @@ async def _world(parts: Running, lane: DbLane, face: Face, living: Living) -> Wo
         look=lambda caller: _look(parts.workspace, caller),
         revision=lambda: _revision(parts.workspace),
         sleep_until=parts.sleep_until,
-        settings=lambda: parts.settings,
+        settings=parts.settings,
         is_watched=parts.is_watched,
         writes=parts.writes,
         owed_changed=lambda rows: _owed_changed(parts, rows),
@@ -152,7 +152,7 @@ def _shim_setting(parts: Running, folders: RunFolders) -> ShimSetting:
         executable=sys.executable,
         daemon_argv=_daemon_argv(parts.root),
         daemon_env=dict(parts.environ),
-        budget=parts.settings.run_output_limit_mib * MIB,
+        budget=lambda: parts.settings().run_output_limit_mib * MIB,
         judge=judge_with(lambda: (os.getpid(),), is_alive),
         processes=system_processes(),
         warn=parts.warn,

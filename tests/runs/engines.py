@@ -128,7 +128,7 @@ class Office:
             stamp=lambda: NOW,
             new_id=lambda: f"run-{next(self.ids)}",
             boot_id=self.boot_id,
-            history=self.history,
+            history=lambda: self.history,
             warn=self.warnings.append,
             changed=lambda: None,
             owed=self.owed.append,

@@ -19,7 +19,7 @@ async def prune(around: Surroundings, row: RunRow) -> None:
         session = (await around.look(row.request.caller)).session
         kept = session.session.task_id.strip() if isinstance(session, SessionLoaded) else None
         await around.lane.keep_ballast()
-        for old in await around.lane.read(lambda db: queries.superfluous(db, around.history)):
+        for old in await around.lane.read(lambda db: queries.superfluous(db, around.history())):
             if kept is None or view_from(old.view).task_id != kept:
                 await around.carriers.discard(old.run_id)
                 await around.lane.once(partial(queries.erase, run_id=old.run_id), durable=False)

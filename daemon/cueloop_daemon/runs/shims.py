@@ -55,7 +55,7 @@ class ShimSetting:
     executable: str
     daemon_argv: tuple[str, ...]
     daemon_env: Mapping[str, str]
-    budget: int
+    budget: Callable[[], int]
     judge: Judge
     processes: Processes
     warn: Callable[[str], None]
@@ -147,7 +147,7 @@ class ShimCarriers:
             daemon_env=setting.daemon_env,
             judge=setting.judge,
             hear=lambda heard: self._heard(run_id, heard),
-            budget=setting.budget,
+            budget=setting.budget(),
             grace=setting.grace,
         )
         try:

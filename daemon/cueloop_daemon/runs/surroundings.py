@@ -61,7 +61,7 @@ class Surroundings:
     stamp: Callable[[], str]
     new_id: Callable[[], str]
     boot_id: str
-    history: int
+    history: Callable[[], int]
     warn: Callable[[str], None]
     owed: Callable[[tuple[OwedRow, ...]], None]
     """What the record says of accepted work that is to be settled, when it was opened."""

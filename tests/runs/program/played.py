@@ -10,12 +10,14 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 
+from cueloop_daemon.core.model import Snapshot
+from cueloop_daemon.runners import PluginFacts
 from cueloop_daemon.runs.journal import Point, Probe, RunJournal
 from cueloop_daemon.runs.program import run_program
 from cueloop_daemon.runs.records import Conversation
@@ -36,10 +38,20 @@ ENV = {"PATH": "/nowhere", "HOME": "/nowhere"}
 class Quick(System):
     """The real system, but for what makes a power cut harmless. Each change of a name is a place to die; a dead daemon does nothing."""
 
-    def __init__(self, point: Probe) -> None:
+    def __init__(self, point: Probe, failing: Callable[[], int | None]) -> None:
         super().__init__()
         self._point = point
+        self._failing = failing
         self.is_dead = False
+
+    def write(self, fd: int, data: memoryview) -> int:
+        """As the disk takes it."""
+        if self.is_dead:
+            raise Killed
+        code = self._failing()
+        if code is not None:
+            raise OSError(code, os.strerror(code))
+        return super().write(fd, data)
 
     def fsync(self, fd: int) -> None:
         """Nothing is cut off here."""
@@ -62,7 +74,7 @@ def _mortal(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name_of_call in ("open", "close", "pread", "write", "fstat", "lstat", "fchmod", "listdir", "mkdir"):
+for _name_of_call in ("open", "close", "pread", "fstat", "lstat", "fchmod", "listdir", "mkdir"):
     setattr(Quick, _name_of_call, _mortal(_name_of_call))
 for _name_of_call in ("exchange", "rename_new", "replace", "link", "unlink"):
     setattr(Quick, _name_of_call, _mortal(_name_of_call))
@@ -103,8 +115,9 @@ class Tree:
 class Trees:
     """Implements `runs.types.Trees` over a `Tree`."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, *, keeps_nothing: bool) -> None:
         self._tree = tree
+        self._keeps_nothing = keeps_nothing
 
     async def is_dirty(self) -> bool:
         await anyio.lowlevel.checkpoint()
@@ -125,6 +138,8 @@ class Trees:
 
     async def keep(self, task_id: str, session_id: str, *, tree: str | None, dirty: bool) -> Baseline:
         await anyio.lowlevel.checkpoint()
+        if self._keeps_nothing:
+            return Baseline(None, None, dirty)
         there = self._tree.kept.get(task_id)
         if there is None or there[0] != session_id:
             self._tree.kept[task_id] = session_id, self._tree.files(), dirty
@@ -193,15 +208,20 @@ class PlayedWorld(TestWorld):
             system=system,
             author=author,
             run_id=stage.store.run_id,
+            still_ours=lambda: stage.is_ours,
         )
         self.stage = stage
         self.session_store.recover(lambda pid: "the one that lives")
         self.conversations = Book(stage.store, journal)  # type: ignore[assignment]  # both implement runs.types.Conversations
-        self.trees = Trees(stage.tree)  # type: ignore[assignment]  # both implement runs.types.Trees
+        self.trees = Trees(stage.tree, keeps_nothing=stage.keeps_nothing)  # type: ignore[assignment]  # both implement runs.types.Trees
         self.question_minutes = 60
+        self.plugins = stage.plugins
 
     def now(self) -> dt.datetime:
         return self.stage.clock
+
+    async def look(self) -> Snapshot:
+        return replace(await super().look(), settling=self.stage.settling)
 
     def new_id(self) -> str:
         self.stage.ids += 1
@@ -240,8 +260,15 @@ class Stage:
         self.planning: set[str] = set()
         """The conversations in which an agent was asked for a plan."""
         self.is_cancelled = self.is_stopping = False
+        self.is_ours = True
+        self.failing: int | None = None
+        """The error of every write to a file, while there is one."""
+        self.plugins: Mapping[str, PluginFacts] = {}
+        self.settling = self.keeps_nothing = False
+        """Whether the session file was caught half-written; whether there is no git that could keep a tree."""
         self.journal: RunJournal | None = None
-        self._how = play
+        self.world: PlayedWorld | None = None
+        self.how = play
         self._prompts: dict[str, str] = {}
 
     @property
@@ -296,8 +323,8 @@ class Stage:
                     raise
 
         self.journal = self.store.journal(probe=point, cancelled=self.is_cancelled, stop_wanted=self.is_stopping)
-        system = Quick(point)
-        world = PlayedWorld(self, self.journal, system)
+        system = Quick(point, lambda: self.failing)
+        self.world = world = PlayedWorld(self, self.journal, system)
         return await run_program(self.journal.state, self.journal, world)  # type: ignore[arg-type]  # a World
 
     def events(self) -> list[dict[str, Any]]:
@@ -345,10 +372,11 @@ class Stage:
     def _play(self, order: Order) -> Script | NotStarted:
         self.played.append(f"{order.kind} {os.path.basename(order.argv[0])}")
         if order.kind == "git":
-            return self._git(order)
-        return self._how(self, order)
+            return self.git(order)
+        return self.how(self, order)
 
-    def _git(self, order: Order) -> Script:
+    def git(self, order: Order) -> Script:
+        """What a program of git's does; a test may have it do something else."""
         word, *rest = order.argv
         match word:
             case "commit":

@@ -25,12 +25,6 @@ STAMPS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    """Where a life ends does not depend on the event loop; the journal's own laws are tested on both."""
-    return request.param
-
-
 def plain(stage: Stage, value: object) -> str:
     """Without what chance, clock and folder decide."""
     text = json.dumps(value, default=repr).replace(str(stage.folder), "/repository")

@@ -27,12 +27,6 @@ STORIES = (
 )
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    """As for other deaths."""
-    return request.param
-
-
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 async def test_a24_the_next_run_takes_up_what_a_power_cut_left(story: Story, tmp_path: Path) -> None:
     seen: dict[str, int] = {}

@@ -27,17 +27,6 @@ DOING = queue(task("RQ-0001", status="doing"), task("RQ-0002"))
 HOURS = dt.timedelta(hours=1)
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    """The decisions know no event loop."""
-    return request.param
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "repository"
-
-
 def stage(
     folder: Path, params: Mapping[str, Any], saved: str | None = None, tasks: str = DOING, how: Any = works, **agent: object
 ) -> Stage:

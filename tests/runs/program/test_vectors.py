@@ -177,12 +177,6 @@ def _held(folder: str) -> LockHeld | None:
     return LockHeld(int(words["pid"]), words["label"], words["started_at"], True)
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    """The program is the same on both; its own laws are tested on both elsewhere."""
-    return request.param
-
-
 @pytest.mark.parametrize(("name", "case"), _cases())
 async def test_vector(name: str, case: dict[str, Any], tmp_path: Path) -> None:
     got = await play(case, Path(os.path.realpath(tmp_path)))

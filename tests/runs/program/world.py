@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -91,7 +91,8 @@ class Memory:
     answers: list[tuple[str, str | None]] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     answered: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    output: list[tuple[int, str, int]] = field(default_factory=list)
+    output: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """What was told of the children's output: (stream, child, offset behind it, piece of what ends there)."""
     told: list[Event] = field(default_factory=list)
     notified: list[str] = field(default_factory=list)
 
@@ -113,6 +114,7 @@ class TestWorld:
         system: System | None = None,
         author: Author | None = None,
         run_id: str = "r-1",
+        still_ours: Callable[[], bool] = lambda: True,
     ) -> None:
         self.root = root
         self.caller = caller
@@ -131,7 +133,7 @@ class TestWorld:
         self.config = config.config
         queue, done = queue_places(config, root, caller)
         system, author = system or System(), author or Author(os.getpid(), process_start_time(os.getpid()) or "")
-        self.files = QueueFiles(queue.io, done.io, system, author, lambda: True)
+        self.files = QueueFiles(queue.io, done.io, system, author, still_ours)
         self.session_store = SessionStore(
             root,
             system=system,
@@ -139,7 +141,7 @@ class TestWorld:
             history=History(root, system, author, os.getuid()),
             author=author,
             uid=os.getuid(),
-            still_ours=lambda: True,
+            still_ours=still_ours,
         )
         self.sessions = RunSessionWriter(self.session_store, system, self.now, memory.etags, self._remember)
         self.prompts = PromptFiles(root, ())
@@ -153,6 +155,8 @@ class TestWorld:
         self.wall_seconds: float | None = None
         self.question_minutes = 60
         self.shown: list[tuple[str | None, str | None, str]] = []
+        self._last: tuple[int, str, int] | None = None
+        self._piece = 0
 
     # what is kept
 
@@ -177,6 +181,7 @@ class TestWorld:
         self.memory.conversations[tuple(key)] = (str(conversation), str(state))
 
     async def ask(self, question: Question) -> tuple[str, str | None]:
+        await anyio.lowlevel.checkpoint()
         if question.question_id not in {one.question_id for one in self.memory.asked}:
             self.memory.asked.append(question)
             self.memory.answered[question.question_id] = self.memory.answers.pop(0) if self.memory.answers else ("keep", None)
@@ -192,9 +197,11 @@ class TestWorld:
         clear_stop(self.root, System())
 
     def tell(self, number: int, stream: Literal["out", "err"], offset: int, event: Event) -> None:
-        known = max((upto for one, name, upto in self.memory.output if (one, name) == (number, stream)), default=0)
-        if offset > known or not self.memory.output:
-            self.memory.output.append((number, stream, offset))
+        self._piece = self._piece + 1 if self._last == (number, stream, offset) else 0
+        self._last = number, stream, offset
+        position = number, offset, self._piece
+        if position > max((one[1:] for one in self.memory.output if one[0] == stream), default=(0, 0, 0)):
+            self.memory.output.append((stream, *position))
             self.memory.told.append(event)
 
     def show(self, *, task_id: str | None, phase: str | None, state: str) -> None:

@@ -82,9 +82,9 @@ async def run_command(
     intent = await intend(journal, world, key)
 
     async def act(wanted: Intent, again: bool) -> Done:
-        program = world.find_program(argv[0]) if argv else None
+        program = world.find_program(argv[0])
         if program is None:
-            return _not_run(f"{argv[0] if argv else 'a command of no words'} was not found on the PATH")
+            return _not_run(f"{argv[0]} was not found on the PATH")
         order = Order(wanted.number, wanted.token, kind, (program, *argv[1:]), _environment(world), None, None, wall, GRACE)
         tail = _Tail()
         ended = await follow(journal, world, order, tail.feed, must_end=must_end)

@@ -59,7 +59,9 @@ def test_signals_are_at_their_defaults_and_none_is_blocked(world: World) -> None
     talk = world.start()
     talk.ask("start", n=1, token="t")
     talk.pushed("exited")
-    assert [line.split()[1] for line in world.output(1).decode().splitlines()] == ["0" * 16] * 2
+    found = [int(line.split()[1], 16) for line in world.output(1).decode().splitlines()]
+    # 32 and 33 are the C library's own: nobody can set them, so they are as whoever ran the tests left them.
+    assert [mask & ~(0b11 << 31) for mask in found] == [0, 0]
 
 
 def test_e01_without_a_prompt_stdin_is_at_its_end(world: World) -> None:

@@ -30,6 +30,9 @@ from cueloop_daemon.store.sqlite import (
 
 T = TypeVar("T")
 
+AMPLE = 4 * 1024 * 1024
+"""Bytes that must be free before there is a ballast."""
+
 BALLAST = 1024 * 1024
 """Bytes of a file that is given up so that the end of a run can be written on a full disk."""
 
@@ -93,12 +96,17 @@ class RunsDb:
                     self._db.execute("PRAGMA synchronous=FULL")
 
     def keep_ballast(self) -> None:
-        """Make the ballast, if there is none and there is room for it. Never raises."""
+        """Make the ballast, if there is none and there is ample room for it: a small disk is for others. Never raises."""
         with contextlib.suppress(OSError):
-            if not os.path.lexists(self._ballast):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                with open(os.open(self._ballast, flags, 0o600), "wb") as file:
+            if os.path.lexists(self._ballast) or _free(os.path.dirname(self._ballast)) < AMPLE:
+                return
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            fd = os.open(self._ballast, flags, 0o600)
+            try:
+                with open(fd, "wb") as file:
                     file.write(bytes(BALLAST))
+            except OSError:
+                remove(self._ballast)  # the room was taken meanwhile
 
     def drop_ballast(self) -> None:
         """Give the ballast up. Never raises."""
@@ -128,6 +136,12 @@ class RunsDb:
         """A file that was deleted or replaced under us would swallow every step without a word."""
         if self._look() != self._identities or self._identities[0] is None:
             raise DbDamaged("it was removed or replaced while it was in use")
+
+
+def _free(folder: str) -> int:
+    """Bytes that its disk has for us. Raises OSError."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def open_runs(place: RunsPlace) -> RunsDb:

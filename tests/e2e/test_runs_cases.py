@@ -153,7 +153,7 @@ def test_a_usage_limit_does_not_count_and_is_not_hammered_a14(world: World, daem
         run_id = start(wire, stage)
         stage.was_called()
         wait_for(lambda: not stage.processes(), "the agent's end")
-        heard.subscribe(run_id=run_id, kinds=["phase_entered", "runner_output"])
+        heard.subscribe(run_id=run_id, kinds=["phase_entered"])  # what the first call printed may be told yet
         assert heard.is_quiet(1.5), "a millisecond was configured; a limit lasts longer"
     assert len(stage.calls()) == 1
     assert wire.call("run.cancel", run_id=run_id)["summary"]["outcome"] == "stopped"

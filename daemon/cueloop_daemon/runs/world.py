@@ -32,7 +32,7 @@ from cueloop_daemon.runs.types import (
 )
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Event, RunnerOutput
-from cueloop_protocol.roots import Root
+from cueloop_protocol.roots import Root, expand
 from cueloop_protocol.shapes import Question
 
 VERSION_SECONDS = 10.0
@@ -111,9 +111,9 @@ class RunWorld:
         self.show_state(task_id, phase, state)
 
     def find_program(self, name: str) -> str | None:
-        """A name with a slash is a path, relative to the root: that is where agents run."""
+        """A name with a slash is a path, relative to the root: that is where agents run. `~` is the caller's home."""
         if "/" in name:
-            path = os.path.expanduser(name) if name.startswith("~") else self.root.join(name)
+            path = expand(name, self.root, self.run.caller).io
             return path if os.path.isfile(path) and os.access(path, os.X_OK) else None
         found = shutil.which(name, path=self.run.env.get("PATH", os.defpath))
         return None if found is None else os.path.abspath(self.root.join(found))

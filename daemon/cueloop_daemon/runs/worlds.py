@@ -88,7 +88,7 @@ class WorldMaker:
                 lambda name: made.find_program(name),
                 self.is_watched,
             ),
-            prompts=PromptFiles(self.root, tuple(config.agent.instruction_files or ())),
+            prompts=PromptFiles(self.root, tuple(config.agent.instruction_files or ()), run.caller),
             owed=OwedRows(self.lane, self.owed_changed),
             stop_marker=StopMarkerFile(self.root, self.system),
             plugins=self._plugins(config, run.caller, trusted),

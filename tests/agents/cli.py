@@ -50,7 +50,7 @@ class Cli:
     `lay` writes what its home needs and gives the variables that lead it to the stand-in; `login_variables` and `login_files` (under
     the home) are its login, `memory` the files and folders (globs under the home) that hold its conversations. `find_id` gives a
     conversation's id from a finished stream; `absent` and `malformed` are ids it refuses. `handle` turns an id into what the resume
-    command line takes (pi: the path of a file). `choose` is the fresh command line with an id of ours. `reaches` are the addresses that
+    command line takes (pi: the path of a file). `choose` is the fresh command line with an id of ours. `reaches` matches the addresses that
     it tries to reach with every documented switch off. `from_pypi`: the version, where it is no npm package.
     """
 
@@ -69,7 +69,7 @@ class Cli:
     login_files: tuple[str, ...] = ()
     handle: Callable[[Place, str], str] = lambda place, conversation: conversation
     choose: Callable[[Place, str, str], Call] | None = None
-    reaches: frozenset[str] = frozenset()
+    reaches: str = ""
     from_pypi: str = ""
 
     @property

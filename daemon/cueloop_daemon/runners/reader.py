@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from cueloop_daemon.runners.text import PIECE, Ends, Growing, clean, pieces, sho
 _EVENT = re.compile(rb"(?:^|\n)\s*(?:\xef\xbb\xbf)?\s*\{")
 
 
-class StreamReader:
+class StreamReader(ABC):
     """The shared half of every reader (`model.Reader` says what may be relied on)."""
 
     def __init__(self, facts: Facts, *, is_quiet: bool = False) -> None:
@@ -123,9 +124,9 @@ class StreamReader:
 
     # What a CLI's own reader says or changes.
 
+    @abstractmethod
     def event(self, doc: Doc) -> Iterable[str] | None:
         """The texts that an event has for people; None: it is not known here, and shown as it stands."""
-        raise NotImplementedError
 
     def is_success(self) -> bool:
         """Whether the stream itself says that the work was done."""
@@ -139,7 +140,7 @@ class StreamReader:
         """The id of our own that counts although no stream reported it."""
         return None
 
-    def on_stderr(self, text: str) -> None:
+    def on_stderr(self, text: str) -> None:  # noqa: B027 - a reader may look at it
         """A line of standard error."""
 
     def saw_id(self, text: str) -> None:

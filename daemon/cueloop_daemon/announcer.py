@@ -62,6 +62,12 @@ GONE_FOR = 0.05
 HOLDER_LOOK = 2.0
 """Seconds between two looks at who holds the queue lock: a holder that is killed changes no file."""
 
+BREATH = 0.025
+"""Seconds from one look to the next while a run is active: its own writes hint many times each, and have no news for the watch.
+
+A look would hold up the run whose files it looks at. What somebody else changes meanwhile is announced so much later at most.
+"""
+
 
 class PathsWatched(Protocol):
     """What the announcer needs of the watcher."""
@@ -77,6 +83,8 @@ class _Audience:
     said: Standing
     own_writes: int
     """How many of a run's own writes of the queue are no news any more."""
+    is_in_own_write: bool = False
+    """Whether the last look fell into such a write, so that nothing is known of the queue."""
     doubtful: Standing | None = None
     doubtful_since: float = 0.0
 
@@ -150,6 +158,8 @@ class Announcer:
                 await self.look()
             except HubClosed:
                 return
+            if self._workspace.active_run is not None:
+                await anyio.sleep(BREATH)
 
     def jumped(self, jump: ClockJump) -> None:
         """Announce that the clock was set or the machine slept, and look again: ages are different now."""
@@ -215,8 +225,8 @@ class Announcer:
 
     def _without_own(self, audience: _Audience, now: Standing, writes: int) -> Standing:
         """What a run has done to the queue it announces itself; while it is at it, nothing about the queue is known."""
-        if self._writes.under_way or self._writes.finished != writes:
-            self.hint()
+        audience.is_in_own_write = self._writes.under_way > 0 or self._writes.finished != writes
+        if audience.is_in_own_write:
             return replace(now, queue=audience.said.queue)
         if audience.own_writes != writes:
             audience.own_writes = writes
@@ -291,6 +301,8 @@ class Announcer:
                 moments.append(moment)
             if loaded.settles_at_ns is not None or audience.doubtful is not None:
                 delays.append(GONE_FOR if audience.doubtful is not None and audience.doubtful.fault is None else HALF_WRITTEN / 3)
+            if audience.is_in_own_write:
+                delays.append(BREATH)
             if loaded.lock is not None and loaded.lock.live:
                 delays.append(HOLDER_LOOK)
             if loaded.unsettled:

@@ -104,15 +104,23 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         example="cueloop daemon status --json | jq .running",
         notes="Starts nothing. Exit code 3: it does not run.",
     ),
+    ("daemon", "list"): Command(
+        module="daemon_list",
+        summary="List all daemons of yours on this machine: repository, state, age, memory, run",
+        usage="cueloop daemon list [--json]",
+        example="cueloop daemon list --json | jq -r '.daemons[].repository'",
+        notes="Starts nothing, needs no repository, and takes two seconds at most: a daemon that says nothing is listed as such.",
+    ),
     ("daemon", "logs"): Command(
         module="daemon_logs",
-        summary="Print the end of the daemon's log",
-        usage="cueloop daemon logs [-n N] [--follow]",
+        summary="Print the end of the daemon's log, and what a daemon said that died at its start",
+        usage="cueloop daemon logs [-n N] [--follow] [--json]",
         example="cueloop daemon logs -n 100 --follow",
         flags=(
             Flag("lines", "N", "how many of the last lines (default 50)", short="n"),
             Flag("follow", None, "go on with what is written from now, until Ctrl-C", short="f"),
         ),
+        notes="Needs no daemon. With --json the lines are the log's own; with --follow a log that is not there yet is waited for.",
     ),
 }
 
@@ -123,7 +131,7 @@ LATER: Mapping[tuple[str, ...], str] = {
 
 GROUPS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("session",): ("show", "clear"),
-    ("daemon",): ("start", "stop", "restart", "status", "logs"),
+    ("daemon",): ("start", "stop", "restart", "status", "list", "logs"),
     ("run",): ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output"),
 }
 """First words that need a second one."""

@@ -15,6 +15,7 @@ import stat
 
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import boot_id, is_pid, is_same_process, process_start_time
+from cueloop_protocol.owners import path_word
 from cueloop_protocol.place import PlaceError
 from cueloop_protocol.roots import shown
 
@@ -57,11 +58,16 @@ class LockFile(Frozen):
             return False
         return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
-    def sign(self) -> None:
-        """Write who we are into the file; a full disk or a read-only descriptor takes nothing from the lock."""
+    def sign(self, root: str, folder: str) -> None:
+        """Write who we are, and of what, into the file; a full disk or a read-only descriptor takes nothing from the lock.
+
+        `root` is the repository's path, `folder` its device and inode; see `cueloop_protocol.owners`.
+        """
         pid = os.getpid()
         start, host = process_start_time(pid) or "", os.uname().nodename
         text = f"pid: {pid}\nstart: {start}\nboot: {boot_id()}\nhost: {host}\nfile: {self._file}\n"
+        # What is long comes last: readers of the lines above look at the first few thousand bytes alone.
+        text += f"folder: {folder}\nroot: {path_word(root)}\n"
         with contextlib.suppress(OSError):
             os.ftruncate(self.fd, 0)
             os.pwrite(self.fd, text.encode("utf-8", "replace"), 0)

@@ -50,7 +50,7 @@ class Ownership:
         broken = next((lock for lock in self._locks if not lock.locks), None)
         self.degraded = f"{shown(broken.path)} cannot be locked there; the other lock decides alone" if broken else None
         for lock in self._locks:
-            lock.sign()
+            lock.sign(root.path, "{}-{}".format(*self._root_id))
 
     @classmethod
     def acquire(cls, root: Root, uid: int, *, flock: Flock = fcntl.flock, deadline: float = DEADLINE) -> Ownership | AlreadyOwned:

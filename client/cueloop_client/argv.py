@@ -22,7 +22,7 @@ GLOBAL = (
     Flag("auto-fix", None, "accepted, nothing to do"),
     Flag("no-sanity-checks", None, "accepted, nothing to do"),
     Flag("help", None, "show help", short="h"),
-    Flag("version", None, "show the version", short="V"),
+    Flag("version", None, "show the version and what it was built from", short="V"),
 )
 OURS_ALONE = ("repo", "host", "no-daemon", "json", "timeout")
 """Global options that the Rust tool does not have; the others it has too, and they are passed on where they stand."""
@@ -58,7 +58,9 @@ class Help(Frozen):
 
 
 class Version(Frozen):
-    """The version is asked for."""
+    """The version is asked for, for people or as JSON."""
+
+    json: bool
 
 
 class Wrong(Frozen):
@@ -77,7 +79,7 @@ def meaning(argv: Sequence[str]) -> Meaning:
     if not words:
         if unknown is not None and "help" not in names:
             return Wrong(f"There is no option {unknown}. `cueloop --help` lists what there is.")
-        return Version() if "version" in names and "help" not in names else Help(())
+        return Version("json" in names) if "version" in names and "help" not in names else Help(())
     asked = _asked_help(words)
     if asked is not None:
         return asked
@@ -95,7 +97,7 @@ def meaning(argv: Sequence[str]) -> Meaning:
     if "help" in names:
         return Help(())
     if "version" in names:
-        return Version()
+        return Version("json" in names)
     return _of_ours([*_rebuilt(before)], words, argv)
 
 

@@ -68,8 +68,8 @@ def _tell(asked: Meaning, world: World) -> int:
     match asked:
         case argv.Help(command=command):
             world.write(1, encoded(pages.help_page(command)))
-        case argv.Version():
-            world.write(1, encoded(f"cueloop {pages.version()}\n"))
+        case argv.Version(json=as_json):
+            world.write(1, encoded(pages.version(as_json=as_json)))
         case argv.PassedOn(name=name, argv=arguments):
             import os
 

@@ -89,11 +89,17 @@ def partly_page(beginning: tuple[str, ...]) -> str:
     )
 
 
-def version() -> str:
-    """The version of this distribution."""
-    from cueloop_protocol.version import __version__
+def version(*, as_json: bool = False) -> str:
+    """The version of this distribution and what it was built from: a line, or a document."""
+    from cueloop_client.reach import PROTOCOL
+    from cueloop_protocol.build import build
 
-    return __version__
+    found = build()
+    if not as_json:
+        return f"cueloop {found.line(PROTOCOL)}\n"
+    import json
+
+    return json.dumps(found.document(PROTOCOL), indent=2) + "\n"
 
 
 def not_yet(command: tuple[str, ...]) -> str:

@@ -14,7 +14,6 @@ from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
-from cueloop_protocol.version import __version__
 
 OWNED_BY_ANOTHER = 3
 """Exit code of a daemon that found the repository owned; the pid of the owner was printed."""
@@ -48,7 +47,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--root", metavar="PATH", default=".", help="the repository (default: the working directory)")
     parser.add_argument("--ready-fd", metavar="N", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--version", action="store_true", help="print the version and what it was built from, and exit")
     return parser.parse_args(argv)
 
 
@@ -56,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the daemon until it leaves. 0: it left as it should; 1: it could not start; 3: the repository has a daemon already."""
     asked = arguments(argv)
     if asked.version:
-        print(f"cueloopd {__version__}")
+        print(version_line())
         return 0
     ready = Ready(asked.ready_fd)
     if asked.ready_fd is not None:
@@ -77,6 +76,14 @@ def main(argv: list[str] | None = None) -> int:
         return _serve(root, ownership, ready)
     finally:
         ownership.release(*(f"{folder}/{root_hash(root)}" for folder in runtime_folders(os.environ, os.getuid())))
+
+
+def version_line() -> str:
+    """The version and what it was built from."""
+    from cueloop_protocol.build import build
+    from cueloop_protocol.shapes import PROTOCOL_VERSION
+
+    return f"cueloopd {build().line(PROTOCOL_VERSION)}"
 
 
 def _serve(root: Root, ownership: Ownership, ready: Ready) -> int:

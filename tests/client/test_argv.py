@@ -136,9 +136,9 @@ def test_a_group_has_help_and_is_no_command(group: tuple[str, ...]) -> None:
     assert all(word in told.message for word in GROUPS[group])
 
 
-@pytest.mark.parametrize("line", ["--version", "-V", "--no-color --version"])
+@pytest.mark.parametrize("line", ["--version", "-V", "--no-color --version", "--version --json", "--json -V session show"])
 def test_version(line: str) -> None:
-    assert meaning(line.split()) == Version()
+    assert meaning(line.split()) == Version("--json" in line)
 
 
 @pytest.mark.parametrize(

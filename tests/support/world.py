@@ -190,6 +190,19 @@ def without_privileges() -> None:
                 raise OSError(ctypes.get_errno(), "the test cannot give up root's access to all files")
 
 
+def without_inotify() -> None:
+    """To be called in a new process: neither it nor what it starts gets an inotify instance, whatever others have of them.
+
+    In a user namespace of its own, which counts them by itself. Raises OSError where the system allows none.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    if ctypes.CDLL(None, use_errno=True).unshare(0x10000000):  # CLONE_NEWUSER
+        raise OSError(ctypes.get_errno(), "the test cannot have a user namespace")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        Path("/proc/self", name).write_text(text)
+    Path("/proc/sys/user/max_inotify_instances").write_text("0")
+
+
 def _first_line(fd: int) -> bytes:
     data = b""
     while b"\n" not in data:

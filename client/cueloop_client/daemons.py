@@ -21,6 +21,7 @@ from cueloop_protocol.roots import Root, RootError, open_root, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Any
 
     from cueloop_client.world import Deadline, World
@@ -46,7 +47,9 @@ def daemons(world: World, deadline: Deadline) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any] | None] = {place.key: _unanswered(place) for place in places}
 
     def look(place: Place) -> None:
-        found[place.key] = _look(world, place, deadline)
+        root = _root(place.owner)
+        row = found[place.key] = _stands(place, root)
+        found[place.key] = _look(world, place, root, row, deadline)
 
     # One that hangs holds its own thread alone, and no thread holds this process: they are daemonic.
     threads = [Thread(target=look, args=(place,), daemon=True) for place in places]
@@ -71,12 +74,8 @@ def find_places(world: World) -> list[Place]:
     return [Place(key, owners.get(key)) for key in sorted(keys)]
 
 
-def _look(world: World, place: Place, deadline: Deadline) -> dict[str, Any] | None:
-    """One daemon; None if nobody is there."""
-    row = _unanswered(place)
-    root = _root(place.owner)
-    if row is not None and row["repository"] is not None:
-        row["repository_found"] = place.owner is not None and _is_there(place.owner, root)
+def _look(world: World, place: Place, root: Root | None, row: dict[str, Any] | None, deadline: Deadline) -> dict[str, Any] | None:
+    """One daemon, of which `row` is known; None if nobody is there."""
     for path in _sockets(world, place, root):
         try:
             sock = connect(path, world.uid, deadline)
@@ -88,12 +87,15 @@ def _look(world: World, place: Place, deadline: Deadline) -> dict[str, Any] | No
         with sock:
             process = peer_process(sock)
             seen = {**(row or {}), "socket": shown(path), **({"pid": process.pid} if process is not None else {})}
-            return {**seen, **_asked(world, sock, root, deadline)}
+            return {**seen, **_asked(world, sock, root, deadline, is_named=seen.get("repository") is not None)}
     return {**row, "state": NO_SOCKET} if row is not None and "socket" not in row else row
 
 
-def _asked(world: World, sock: Any, root: Root | None, deadline: Deadline) -> dict[str, Any]:
-    """What the daemon says of itself; one of another version, as far as it is understood."""
+def _asked(world: World, sock: socket.socket, root: Root | None, deadline: Deadline, *, is_named: bool) -> dict[str, Any]:
+    """What the daemon says of itself; one of another version, as far as it is understood.
+
+    `is_named`: its repository is known from its lock, which has the path's own bytes.
+    """
     locator = read_locator(root, world.uid) if root is not None else None
     known: dict[str, Any] = {}
     if locator is not None:
@@ -106,12 +108,9 @@ def _asked(world: World, sock: Any, root: Root | None, deadline: Deadline) -> di
     except Exception:  # an answer in another language is one, too
         return {**known, "state": OTHER_VERSION}
     paths = status.get("paths")
-    where = paths.get("repo_root") if isinstance(paths, dict) else None
-    told = {name: status[name] for name in TOLD if name in status}
-    named = (
-        {} if root is not None or not isinstance(where, str) else {"repository": where, "repository_found": os.path.isdir(where)}
-    )
-    return {"state": OTHER_VERSION, **known, **named, **told}
+    where = paths.get("repo_root") if isinstance(paths, dict) and not is_named else None
+    named = {"repository": where, "repository_found": os.path.isdir(where)} if isinstance(where, str) else {}
+    return {"state": OTHER_VERSION, **known, **named, **{name: status[name] for name in TOLD if name in status}}
 
 
 def _unanswered(place: Place) -> dict[str, Any] | None:
@@ -124,6 +123,14 @@ def _unanswered(place: Place) -> dict[str, Any] | None:
     row: dict[str, Any] = {"repository": repository, "state": NOT_ANSWERING, "pid": owner.pid}
     told = {"memory_bytes": outside.memory_bytes, "uptime_seconds": outside.uptime_seconds, "condition": outside.condition}
     return row | {name: value for name, value in told.items() if value is not None}
+
+
+def _stands(place: Place, root: Root | None) -> dict[str, Any] | None:
+    """The same, and whether its repository is where it was."""
+    row, owner = _unanswered(place), place.owner
+    if row is None or owner is None or owner.root is None:
+        return row
+    return {**row, "repository_found": _is_there(owner, root)}
 
 
 def _root(owner: Owner | None) -> Root | None:

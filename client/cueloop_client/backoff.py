@@ -42,6 +42,11 @@ class Backoff:
         more = f"The start failed {times}; the next is tried in {left:.0f} s, or at once by `cueloop daemon start`."
         raise StartFailed(failure.message, f"{failure.detail}\n{more}" if failure.detail else more, word=failure.word)
 
+    def last(self) -> StartFailed | None:
+        """Why the last start failed; None if it did not."""
+        last = self._read()
+        return None if last is None else last[2]
+
     def record(self, failure: StartFailed) -> None:
         """The start failed once more. Where this cannot be written down, the next start is tried at once."""
         last = self._read()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from client.fakes import Recorder, answering, make_world, serving
-from cueloop_client.commands.daemon_logs import last_lines
+from cueloop_client.logfile import last_lines
 from cueloop_client.main import run
 from cueloop_client.reach import Process
 from cueloop_client.waiting import await_end

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from threading import Event
+import select
 
+from cueloop_client.context import encoded
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure
+from cueloop_client.last_words import LastWords, last_words
+from cueloop_client.log_text import readable
+from cueloop_client.logfile import Following
 from cueloop_client.reach import reach
 from cueloop_protocol.place import FOLDER
 from cueloop_protocol.roots import shown
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
 
 LOG = f"{FOLDER}/daemon.log"
 LINES = 50
-CHUNK = 64 * 1024
 PAUSE = 0.25
 """Seconds between two looks at a log that is followed."""
 
@@ -26,16 +29,24 @@ def run(context: Context) -> int:
     """Print the last lines of the log, and with --follow what is added, also after the log was rotated. Needs no daemon."""
     number = context.values.number("lines", LINES)
     path = log_path(context)
+    follows = context.values.has("follow")
+    log = Following(path)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise Failure(f"There is no log yet at {shown(path)}: the daemon has not run here.") from None
-    try:
-        context.world.write(1, last_lines(file, number))
-        if context.values.has("follow"):
-            follow(context, path, file)
+        said = last_words(context)
+        try:
+            _print(context, log.begin(number))
+        except FileNotFoundError:
+            missing = f"There is no log yet at {shown(path)}: the daemon has not run here."
+            if not follows and said is None:
+                raise Failure(missing) from None
+            context.say(f"cueloop: {missing}{' Waiting for it.' if follows else ''}")
+        if said is not None:
+            _tell(context, said)
+        while follows:
+            _print(context, log.added())
+            _pause()
     finally:
-        os.close(file)
+        log.close()
     return 0
 
 
@@ -55,42 +66,25 @@ def log_path(context: Context) -> str:
     return root.join(LOG)
 
 
-def last_lines(fd: int, number: int) -> bytes:
-    """The last `number` lines of the open file, which is then read up to its end."""
-    end = os.lseek(fd, 0, os.SEEK_END)
-    tail = b""
-    start = end
-    while start > 0 and tail.count(b"\n") <= number:
-        size = min(CHUNK, start)
-        start -= size
-        tail = os.pread(fd, size, start) + tail
-    lines = tail.splitlines(keepends=True)
-    return b"".join(lines[-number:]) if number else b""
+def _print(context: Context, lines: bytes) -> None:
+    if lines:
+        context.world.write(1, lines if context.json else encoded(readable(lines)))
 
 
-def follow(context: Context, path: str, fd: int) -> None:
-    """Print what is added, for ever. A log that was rotated is read to its end before the new one is opened."""
-    pause = Event()
-    current = os.dup(fd)
-    try:
-        while True:
-            while piece := os.read(current, CHUNK):
-                context.world.write(1, piece)
-            following = _replaced(path, current)
-            if following is None:
-                pause.wait(PAUSE)
-            else:
-                os.close(current)
-                current = following
-    finally:
-        os.close(current)
+def _tell(context: Context, said: LastWords) -> None:
+    """On standard error, so that a program that reads the log is not disturbed."""
+    if said.reason:
+        context.say(f"cueloop: the last start of the daemon failed: {said.reason}")
+    if said.stderr:
+        context.say(f"cueloop: no daemon runs here now; the last one said on its standard error:\n{said.stderr}")
 
 
-def _replaced(path: str, current: int) -> int | None:
-    """The file that has taken the log's place, opened; None if there is none."""
-    try:
-        if os.path.samestat(os.stat(path), os.fstat(current)):
-            return None
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
+def _pause() -> None:
+    """Wait a little. Raises BrokenPipeError once nobody reads our standard output any more, also if nothing is written."""
+    poll = select.poll()
+    poll.register(1, 0)
+    for _, happened in poll.poll(PAUSE * 1000):
+        if happened & select.POLLERR:
+            raise BrokenPipeError
+        # A closed or strange descriptor is reported at once, over and over: it is no reason to spin.
+        select.select([], [], [], PAUSE)

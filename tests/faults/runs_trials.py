@@ -26,17 +26,26 @@ from support.runs import Fact
 from support.wire import Ended, wait_for
 
 ACT = """
+def passed(moment):
+    chosen = HERE / f"die-{TASK}"
+    if chosen.exists() and chosen.read_text() == moment:
+        chosen.unlink()
+        os.kill(os.getpid(), 9)
+passed("called")
 busy = os.open(HERE / f"busy-{TASK}", os.O_WRONLY | os.O_CREAT)
 try:
     fcntl.flock(busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except BlockingIOError:
     open(HERE / "double", "w").close()
 kept = os.open(HERE / f"said-{TASK}-{NUMBER:06d}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+passed("silent")
 def say_it(line):
     os.write(1, line)
+    passed("printed")
     os.write(kept, line)
 begin_line = json.dumps({"type": "system", "subtype": "init", "session_id": ID, "cwd": os.getcwd(), "tools": []})
 say_it(begin_line.encode() + b"\\n")
+passed("begun")
 for number in range(60):
     words = f"{number} of {TASK} " + "x" * (number * 37 % 900)
     content = [{"type": "text", "text": words}]
@@ -45,8 +54,12 @@ for number in range(60):
     time.sleep(0.004)
 result = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "done", "session_id": ID}
 say_it(json.dumps(result).encode() + b"\\n")
+passed("ended")
 """
-"""Keeps what it has printed, each line after it was printed: what it keeps may be one line short, never more."""
+"""Keeps what it has printed, each line after it was printed: what it keeps may be one line short, never more.
+
+The first call of a task dies at the moment that the file `die-TASK` names, if there is one.
+"""
 
 FIRST = b'{"type": "system"'
 """How the output of each call begins."""
@@ -79,8 +92,16 @@ class Trials:
         finally:
             self.faults.close()
 
+    def dies(self, number: int, moment: str) -> list[Fact]:
+        """A trial in which the agent kills itself at this moment of its first call, and nobody anything else; all its calls."""
+        task_id = f"RQ-{number:04d}"
+        (self.faults.stage.folder / f"die-{task_id}").write_text(moment)
+        client = self._client(task_id)
+        self._see_off(client, task_id, {"agent"}, f"killed when it had {moment}")
+        return [call for _, call in self._calls(task_id)]
+
     def _trial(self, task_id: str, about: str) -> None:
-        client = self.faults.world.spawn("machine", "run", "one", "--id", task_id)
+        client = self._client(task_id)
         victims = self.luck.sample(VICTIMS, self.luck.choice((1, 1, 2, 3)))
         moments = sorted((self.luck.uniform(0, 0.6), victim) for victim in victims)
         if self.luck.random() < 0.85:  # else from the client's own beginning
@@ -91,9 +112,15 @@ class Trials:
             if self._kill(victim, client):
                 hit.add(victim)
                 self.killed[victim] += 1
+        self._see_off(client, task_id, hit, f"{about}, killed {sorted(hit)} of {moments}")
+
+    def _client(self, task_id: str) -> subprocess.Popen[bytes]:
+        return self.faults.world.spawn("machine", "run", "one", "--id", task_id)
+
+    def _see_off(self, client: subprocess.Popen[bytes], task_id: str, hit: set[str], about: str) -> None:
+        """Wait until all is over, and check it. `hit`: what was killed."""
         run = self._run_of(client, task_id)
         client.communicate(timeout=LIMIT)
-        about = f"{about}, killed {sorted(hit)} of {moments}"
         if run is not None:
             self._check(run, task_id, hit, about)
         no_shim_left(self.faults)
@@ -140,11 +167,11 @@ class Trials:
         return (self._seen,)
 
     def _check(self, run: Fact, task_id: str, hit: set[str], about: str) -> None:
-        calls = [call for call in self.faults.stage.calls() if call["task"] == task_id]
+        calls = self._calls(task_id)
         assert not (self.faults.stage.folder / "double").exists(), f"{about}: two agents at once"
         assert len(calls) <= 1 + ("agent" in hit), f"{about}: started {len(calls)} times"
-        if len(calls) > 1 and self._said(task_id)[0].startswith(FIRST):
-            assert "--resume" in calls[1]["argv"], f"{about}: a conversation that had begun was begun anew"
+        if len(calls) > 1 and self._said_by(task_id, calls[0][0]).startswith(FIRST):
+            assert "--resume" in calls[1][1]["argv"], f"{about}: a conversation that had begun was begun anew"
         queued, done = self.faults.stage.statuses()
         outcome = run["summary"]["outcome"]
         self.ended[outcome] += 1
@@ -159,6 +186,15 @@ class Trials:
     def _check_output(self, run: Fact, task_id: str, shim_died: bool, about: str) -> None:
         kept, said = self._output(run["run_id"]), self._said(task_id)
         assert is_whole(kept, said, shim_died), f"{about}: {kept!r} instead of {said}"
+
+    def _calls(self, task_id: str) -> list[tuple[int, Fact]]:
+        """The task's calls of the agent, each with its number among all calls."""
+        return [(number, call) for number, call in enumerate(self.faults.stage.calls(), 1) if call["task"] == task_id]
+
+    def _said_by(self, task_id: str, number: int) -> bytes:
+        """What this very call knows that it has printed; one that was killed early enough has not even begun to keep it."""
+        path = self.faults.stage.folder / f"said-{task_id}-{number:06d}"
+        return path.read_bytes() if path.exists() else b""
 
     def _said(self, task_id: str) -> list[bytes]:
         """What each call of the agent knows that it has printed."""

@@ -14,6 +14,19 @@ def test_sixty_runs_with_kills_leave_no_orphan_start_nothing_twice_and_keep_all_
     assert sum(one.ended["ran"] for one in done) > 0
 
 
+def test_an_agent_that_was_killed_is_asked_to_go_on_once_its_conversation_has_begun_and_begun_anew_before() -> None:
+    """At chosen moments. What the second call has printed is not taken for the words of a first one that died before it kept any."""
+    moments = {"called": False, "silent": False, "printed": True, "begun": True, "ended": True}
+    trials = Trials(len(moments), 0)
+    try:
+        for number, (moment, goes_on) in enumerate(moments.items(), 1):
+            first, second = (call["argv"] for call in trials.dies(number, moment))
+            chosen = first[first.index("--session-id") + 1]
+            assert second[-2:] == ["--resume", chosen] if goes_on else chosen not in second, moment
+    finally:
+        trials.faults.close()
+
+
 def test_what_counts_as_whole_output() -> None:
     calls = [b"a\nb\n", b"a\nc\n"]
     assert is_whole(b"a\nb\na\nc\n", calls, False)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 
+import anyio.to_thread
+
 from cueloop_daemon.core.model import ActiveRun, OwedTask, Snapshot
 from cueloop_daemon.core.runs.profiles import UnknownProfile, with_profile
 from cueloop_daemon.core.stamps import format_stamp
@@ -190,16 +192,19 @@ def _write_active(parts: Running, run: ActiveRun | None) -> None:
     if run is None:
         remove_active(parts.root)
     else:
-        write_file(parts.system, active_path(parts.root), active_bytes(run), parts.author)
+        # Nobody believes it once the shim is gone, as it is when the machine was.
+        write_file(parts.system, active_path(parts.root), active_bytes(run), parts.author, durable=False)
 
 
-def _owed_changed(parts: Running, rows: tuple[OwedRow, ...]) -> None:
+async def _owed_changed(parts: Running, rows: tuple[OwedRow, ...]) -> None:
     owed = tuple(OwedTask(row.task_id, row.session_etag) for row in rows)
+    parts.workspace.show_owed(owed)
     try:
-        write_owed(parts.root, owed, lambda path, data: write_file(parts.system, path, data, parts.author))
+        await anyio.to_thread.run_sync(
+            write_owed, parts.root, owed, lambda path, data: write_file(parts.system, path, data, parts.author)
+        )
     except OSError as exc:
         logger.warning("owed_not_written error=%s", exc)
-    parts.workspace.show_owed(owed)
 
 
 def _new_id() -> str:

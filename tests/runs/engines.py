@@ -95,6 +95,10 @@ class Office:
             shutil.copyfile(entry, target / entry.name)
         return replace(self, folder=target, shown=[], written=[], warnings=[])
 
+    async def owe(self, rows: tuple[OwedRow, ...]) -> None:
+        """What a daemon is told of accepted work."""
+        self.owed.append(rows)
+
     def _around(self, hub: Hub) -> Surroundings:
         place = RunsPlace(str(self.folder / "runs.db"), lambda: None)
         if self.connect is not None:
@@ -131,7 +135,7 @@ class Office:
             history=lambda: self.history,
             warn=self.warnings.append,
             changed=lambda: None,
-            owed=self.owed.append,
+            owed=self.owe,
         )
 
     def _event_place(self) -> Place:

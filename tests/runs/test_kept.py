@@ -23,7 +23,11 @@ def row(task_id: str, run_id: str = RUN) -> OwedRow:
 
 async def test_accepted_work_is_kept_in_order_and_once(lane: DbLane) -> None:
     seen: list[list[str]] = []
-    owed = OwedRows(lane, lambda rows: seen.append([one.task_id for one in rows]))
+
+    async def changed(rows: tuple[OwedRow, ...]) -> None:
+        seen.append([one.task_id for one in rows])
+
+    owed = OwedRows(lane, changed)
     await owed.accept(row("B"))
     await owed.accept(row("A"))
     await owed.accept(row("B", "another-run"))

@@ -11,6 +11,7 @@ from cueloop_daemon.core.model import OwedTask
 from cueloop_daemon.runs.kept import OwedRows
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.owed_file import owed_path, read_owed, write_owed
+from cueloop_daemon.runs.types import OwedRow
 from cueloop_protocol.roots import Root
 from runs.engines import Office
 from runs.test_engine import quick
@@ -46,9 +47,13 @@ def test_what_makes_no_sense_owes_nothing(root: Root, data: bytes) -> None:
 
 async def test_a_new_daemon_says_what_is_owed_when_it_has_read_the_record(tmp_path: Path) -> None:
     office = Office(tmp_path, quick)
+
+    async def untold(rows: tuple[OwedRow, ...]) -> None:
+        """The daemon ends before it can say so."""
+
     async with office.life() as life:
         lane: DbLane = life.engine._around.lane
-        await OwedRows(lane, lambda rows: None).accept(row("RQ-0001"))
+        await OwedRows(lane, untold).accept(row("RQ-0001"))
     assert office.owed == [()]
     async with office.life():
         await anyio.sleep(0)

@@ -36,6 +36,13 @@ def test_a35_order_of_a_replacement(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
+def test_what_nobody_believes_after_a_power_cut_waits_for_no_medium(tmp_path: Path) -> None:
+    system = Hooked()
+    write_file(system, str(tmp_path / "f"), b"new", ME, durable=False)
+    assert not {"fsync", "fsync_folder"} & set(system.names)
+    assert os.listdir(tmp_path) == ["f"]
+
+
 @pytest.mark.parametrize("step", range(STEPS))
 def test_a04_nothing_is_left_of_a_failed_write(tmp_path: Path, step: int) -> None:
     """A04: whichever call fails, the old file is whole and alone, or the new one is."""

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cueloop_daemon.runs.types import TreeStanding
 from cueloop_daemon.store.trees import GitTrees
 from cueloop_protocol.roots import Caller, Root
 
 SESSION = "550e8400-e29b-41d4-a716-446655440000"
+NOTHING = TreeStanding(False, None)
 NAMED = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false")
 
 
@@ -48,13 +50,13 @@ def repository(tmp_path: Path) -> Path:
 
 async def test_what_makes_a_tree_dirty(repository: Path) -> None:
     here = trees(repository, "tasks.jsonc")
-    assert not await here.is_dirty()
+    assert not (await here.standing()).is_dirty
     (repository / ".cueloop/queue.jsonc").write_text("changed")
     (repository / ".cueloop/new").write_text("ours")
     (repository / "tasks.jsonc").write_text("a queue somewhere else")
-    assert not await here.is_dirty()
+    assert not (await here.standing()).is_dirty
     (repository / "new").write_text("not tracked")
-    assert await here.is_dirty()
+    assert (await here.standing()).is_dirty
 
 
 async def test_the_tree_as_it_stands_leaves_the_index_alone(repository: Path) -> None:
@@ -73,28 +75,55 @@ async def test_the_tree_as_it_stands_leaves_the_index_alone(repository: Path) ->
     assert await here.now() == after
 
 
+async def test_a_change_that_left_no_trace_in_the_stat_is_seen(repository: Path) -> None:
+    file, index = repository / "file", repository / ".git/index"
+    git(repository, "config", "core.trustctime", "false")
+    past = (file.stat().st_mtime_ns // 1_000_000_000 - 60) * 1_000_000_000
+    os.utime(file, ns=(past, past))
+    git(repository, "add", "file")
+    before = await trees(repository).now()
+    file.write_text("two\n")  # of the same length, in the second in which the index was written
+    for path in (file, index):
+        os.utime(path, ns=(past, past))
+    assert await trees(repository).now() != before
+
+
+async def test_which_commit_is_checked_out(repository: Path) -> None:
+    here = trees(repository)
+    head = git(repository, "rev-parse", "HEAD")
+    assert await here.standing() == TreeStanding(False, head)
+    git(repository, "checkout", "-q", "--detach")
+    (repository / "# branch.oid new\nline").write_text("a name is no answer")
+    git(repository, "stash", "-q", "-u")
+    git(repository, "config", "status.showStash", "true")
+    assert await here.standing() == TreeStanding(False, head)
+    git(repository, "stash", "pop", "-q")
+    assert await here.standing() == TreeStanding(True, head)
+
+
 async def test_before_the_first_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "file").write_text("one\n")
     here = trees(tmp_path)
+    assert (await here.standing()) == TreeStanding(True, None)
     assert await here.head() is None
-    assert await here.is_dirty()
-    kept = await here.keep("RQ-0001", SESSION, tree=await here.now(), dirty=True)
+    assert (await here.standing()).is_dirty
+    kept = await here.keep("RQ-0001", SESSION, tree=await here.now(), head=await here.head(), dirty=True)
     assert (kept.head, kept.was_dirty) == (None, True)
     assert git(tmp_path, "show", f"{kept.commit}:file") == "one"
 
 
 async def test_without_git(tmp_path: Path) -> None:
     here = trees(tmp_path)
-    assert (await here.is_dirty(), await here.now(), await here.head()) == (False, None, None)
-    kept = await here.keep("RQ-0001", SESSION, tree=None, dirty=False)
+    assert (await here.standing(), await here.now(), await here.head()) == (NOTHING, None, None)
+    kept = await here.keep("RQ-0001", SESSION, tree=None, head=await here.head(), dirty=False)
     assert (kept.commit, kept.head) == (None, None)
     assert not await here.has_commit("RQ-0001", "r-1", None)
 
 
 async def test_a_git_that_is_missing(repository: Path) -> None:
     here = GitTrees(Root(str(repository), str(repository)), Caller("/nowhere", None), {"PATH": "/nowhere"}, ())
-    assert (await here.is_dirty(), await here.now(), await here.head()) == (False, None, None)
+    assert (await here.standing(), await here.now(), await here.head()) == (NOTHING, None, None)
 
 
 async def test_f08_a_lock_on_the_index_is_no_obstacle_to_looking_and_stays(repository: Path) -> None:
@@ -102,9 +131,9 @@ async def test_f08_a_lock_on_the_index_is_no_obstacle_to_looking_and_stays(repos
     lock.touch()
     (repository / "file").write_text("two\n")
     here = trees(repository)
-    assert await here.is_dirty()
+    assert (await here.standing()).is_dirty
     assert await here.now() is not None
-    kept = await here.keep("RQ-0001", SESSION, tree=await here.now(), dirty=True)
+    kept = await here.keep("RQ-0001", SESSION, tree=await here.now(), head=await here.head(), dirty=True)
     assert kept.commit is not None
     assert run(repository, here.commit_argv("RQ-0001", "T", "r-1")).returncode != 0
     assert lock.exists()
@@ -118,34 +147,44 @@ async def test_f08_a_detached_head(repository: Path) -> None:
 class TestKeep:
     async def test_a_clean_tree(self, repository: Path) -> None:
         here = trees(repository)
-        kept = await here.keep("RQ-0001", SESSION, tree=None, dirty=False)
+        kept = await here.keep("RQ-0001", SESSION, tree=None, head=await here.head(), dirty=False)
         assert kept.head == git(repository, "rev-parse", "HEAD")
         assert git(repository, "rev-parse", f"{kept.commit}^{{tree}}") == git(repository, "rev-parse", "HEAD^{tree}")
         assert not git(repository, "log", "--format=%s", "main").count("found it")
 
     async def test_a_session_that_goes_on_keeps_the_tree_that_its_task_found(self, repository: Path) -> None:
         here = trees(repository)
-        first = await here.keep("RQ-0001", SESSION, tree=None, dirty=False)
+        first = await here.keep("RQ-0001", SESSION, tree=None, head=await here.head(), dirty=False)
         (repository / "file").write_text("half done\n")
-        assert await here.keep("RQ-0001", SESSION, tree=await here.now(), dirty=True) == first
-        other = await here.keep("RQ-0001", "another session", tree=await here.now(), dirty=True)
+        assert await here.keep("RQ-0001", SESSION, tree=await here.now(), head=await here.head(), dirty=True) == first
+        other = await here.keep("RQ-0001", "another session", tree=await here.now(), head=await here.head(), dirty=True)
         assert other.commit != first.commit
         assert other.was_dirty
         assert git(repository, "show", f"{other.commit}:file") == "half done"
-        assert await here.keep("RQ-0001", "another session", tree=None, dirty=False) == other
+        assert await here.keep("RQ-0001", "another session", tree=None, head=await here.head(), dirty=False) == other
+
+    async def test_a_session_that_is_new_is_not_looked_for(self, repository: Path) -> None:
+        here = trees(repository)
+        head = await here.head()
+        first = await here.keep("RQ-0001", "the one before", tree=None, head=head, dirty=True)
+        new = await here.keep("RQ-0001", SESSION, tree=None, head=head, dirty=False, is_new=True)
+        assert new.commit != first.commit
+        assert await here.keep("RQ-0001", SESSION, tree=None, head=head, dirty=True) == new
 
     async def test_each_task_has_its_own(self, repository: Path) -> None:
         here = trees(repository)
         names = ("RQ-0001", "RQ_0001", "RQ-0002", "ÜX-0001", "a/b-0001", "..-0001", ".lock-1", "@{-1", "~^:?*[ -1")
-        kept = {name: await here.keep(name, f"session of {name}", tree=None, dirty=False) for name in names}
+        kept = {
+            name: await here.keep(name, f"session of {name}", tree=None, head=await here.head(), dirty=False) for name in names
+        }
         assert None not in {one.commit for one in kept.values()}
         for name in names:
-            assert await here.keep(name, f"session of {name}", tree=None, dirty=True) == kept[name]
+            assert await here.keep(name, f"session of {name}", tree=None, head=await here.head(), dirty=True) == kept[name]
         assert len(git(repository, "for-each-ref", "refs/cueloop/base").splitlines()) == len(names)
 
     async def test_forgotten_when_the_task_is_done(self, repository: Path) -> None:
         here = trees(repository)
-        await here.keep("RQ-0001", SESSION, tree=None, dirty=False)
+        await here.keep("RQ-0001", SESSION, tree=None, head=await here.head(), dirty=False)
         await here.forget("RQ-0001")
         await here.forget("RQ-0001")
         assert git(repository, "for-each-ref", "refs/cueloop") == ""
@@ -209,7 +248,7 @@ async def test_the_command_of_a_revert_finds_its_module_anywhere(repository: Pat
     here = trees(repository, "tasks.jsonc")
     (repository / "cueloop_daemon").mkdir()
     (repository / "cueloop_daemon/__init__.py").write_text("raise SystemExit('somebody else')")
-    kept = await here.keep("RQ-0001", SESSION, tree=await here.now(), dirty=True)
+    kept = await here.keep("RQ-0001", SESSION, tree=await here.now(), head=await here.head(), dirty=True)
     (repository / "file").write_text("two\n")
     argv = here.revert_argv(kept)
     assert argv[0] == sys.executable

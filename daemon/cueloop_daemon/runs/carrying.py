@@ -100,7 +100,7 @@ class Carrying:
             row = await lane.read(queries.open_run)
             if row is not None and self.open is None:
                 self._take_up(row)
-            self._around.owed(await lane.read(owed_rows))
+            await self._around.owed(await lane.read(owed_rows))
             stored = await lane.read(queries.open_questions)
             self._questions = {question.question_id: question for question in stored}
 

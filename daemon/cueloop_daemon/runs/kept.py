@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from pydantic import TypeAdapter
 
@@ -24,9 +24,9 @@ KEPT_ETAGS = 2
 
 
 class OwedRows:
-    """See `types.Owed`. `changed(rows)` is called after each change: previews show what the next start will settle first."""
+    """See `types.Owed`. `changed(rows)` is awaited after each change: previews show what the next start will settle first."""
 
-    def __init__(self, lane: DbLane, changed: Callable[[tuple[OwedRow, ...]], None]) -> None:
+    def __init__(self, lane: DbLane, changed: Callable[[tuple[OwedRow, ...]], Awaitable[None]]) -> None:
         self._lane = lane
         self._changed = changed
 
@@ -34,10 +34,10 @@ class OwedRows:
         return self._lane.now(owed_rows)
 
     async def accept(self, row: OwedRow) -> None:
-        self._changed(await self._lane.write(lambda db: _accept(db, row)))
+        await self._changed(await self._lane.write(lambda db: _accept(db, row)))
 
     async def settled(self, task_id: str) -> None:
-        self._changed(await self._lane.write(lambda db: _settled(db, task_id)))
+        await self._changed(await self._lane.write(lambda db: _settled(db, task_id)))
 
 
 def owed_rows(db: sqlite3.Connection) -> tuple[OwedRow, ...]:

@@ -63,7 +63,7 @@ class Surroundings:
     boot_id: str
     history: Callable[[], int]
     warn: Callable[[str], None]
-    owed: Callable[[tuple[OwedRow, ...]], None]
+    owed: Callable[[tuple[OwedRow, ...]], Awaitable[None]]
     """What the record says of accepted work that is to be settled, when it was opened."""
     changed: Callable[[], None]
     """A run has ended: others look again."""

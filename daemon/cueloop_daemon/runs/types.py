@@ -324,11 +324,19 @@ class Baseline:
     was_dirty: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TreeStanding:
+    """The work tree against its commit. Without git it is never dirty; `head` is None without a commit."""
+
+    is_dirty: bool
+    head: str | None
+
+
 class Trees(Protocol):
     """Git, as far as runs need it. Reading only; what changes the repository is an order for the shim."""
 
-    async def is_dirty(self) -> bool:
-        """Whether there are changes outside `.cueloop/`, queue and done file."""
+    async def standing(self) -> TreeStanding:
+        """Whether there are changes outside `.cueloop/`, queue and done file, and the commit that is checked out."""
         ...
 
     async def now(self) -> str | None:
@@ -339,10 +347,13 @@ class Trees(Protocol):
         """The paths that differ between two tree objects, sorted."""
         ...
 
-    async def keep(self, task_id: str, session_id: str, *, tree: str | None, dirty: bool) -> Baseline:
+    async def keep(
+        self, task_id: str, session_id: str, *, tree: str | None, head: str | None, dirty: bool, is_new: bool = False
+    ) -> Baseline:
         """Keep the tree as it stands for a revert; what was kept for this very session before stays.
 
-        `tree` is a tree object of it, None: it is what HEAD has. `dirty`: it has changes that no run of ours made.
+        `tree` is a tree object of it, None: it is what the commit `head` has. `dirty`: it has changes that no run of ours made.
+        `is_new`: nothing can have been kept for this session yet, so nobody has to look.
         """
         ...
 

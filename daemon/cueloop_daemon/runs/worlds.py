@@ -58,7 +58,7 @@ class WorldMaker:
     is_watched: Callable[[], bool]
     """Whether a window of a client is in front."""
     writes: OwnWrites
-    owed_changed: Callable[[tuple[OwedRow, ...]], None]
+    owed_changed: Callable[[tuple[OwedRow, ...]], Awaitable[None]]
 
     async def __call__(self, living: Living) -> RunWorld:
         """Blocking parts are read in a worker thread."""

@@ -61,15 +61,19 @@ def parse_temp(name: str) -> TempName | None:
     return TempName(found["target"], int(found["pid"]), found["start"], None if inode is None else int(inode))
 
 
-def write_temp(system: System, path: str, data: bytes, author: Author, mode: int = 0o600) -> str:
-    """A new file beside `path` with exactly these bytes and this mode, on the medium; its path. On failure nothing is left."""
+def write_temp(system: System, path: str, data: bytes, author: Author, mode: int = 0o600, *, durable: bool = True) -> str:
+    """A new file beside `path` with exactly these bytes and this mode; its path. On failure nothing is left.
+
+    It is on the medium, unless it need not be `durable`.
+    """
     temp, fd = _create(system, path, author, mode)
     try:
         try:
             if stat.S_IMODE(system.fstat(fd).st_mode) != mode:
                 system.fchmod(fd, mode)
             write_all(system, fd, data)
-            system.fsync(fd)
+            if durable:
+                system.fsync(fd)
         finally:
             system.close(fd)
     except BaseException:
@@ -78,15 +82,20 @@ def write_temp(system: System, path: str, data: bytes, author: Author, mode: int
     return temp
 
 
-def write_file(system: System, path: str, data: bytes, author: Author, mode: int = 0o600) -> None:
-    """Replace `path` durably: old or new, never less. For files that only we write. Raises `OSError` and leaves no temporary."""
-    temp = write_temp(system, path, data, author, mode)
+def write_file(system: System, path: str, data: bytes, author: Author, mode: int = 0o600, *, durable: bool = True) -> None:
+    """Replace `path`: old or new, never less. For files that only we write. Raises `OSError` and leaves no temporary.
+
+    `durable`: this holds also when the power fails. Else it holds for whoever reads while the machine runs; after a power cut
+    the file may be anything, so it has to be one that nobody believes then.
+    """
+    temp = write_temp(system, path, data, author, mode, durable=durable)
     try:
         system.replace(temp, path)
     except BaseException:
         discard(system, temp)
         raise
-    system.fsync_folder(os.path.dirname(path))
+    if durable:
+        system.fsync_folder(os.path.dirname(path))
 
 
 def write_all(system: System, fd: int, data: bytes) -> None:

@@ -78,8 +78,12 @@ def present_tree(paths: list[str]) -> str:
     index = git("rev-parse", "--git-path", "index").decode().strip()
     with tempfile.TemporaryDirectory(prefix="cueloopd-index-") as folder:
         own = {"GIT_INDEX_FILE": f"{folder}/index"}
-        with contextlib.suppress(FileNotFoundError), open(index, "rb") as there, open(own["GIT_INDEX_FILE"], "wb") as copy:
-            copy.write(there.read())
+        with contextlib.suppress(FileNotFoundError):
+            with open(index, "rb") as there, open(own["GIT_INDEX_FILE"], "wb") as copy:
+                status = os.fstat(there.fileno())
+                copy.write(there.read())
+            # git compares the contents of what is as young as the index: a copy must not look younger than it is.
+            os.utime(own["GIT_INDEX_FILE"], ns=(status.st_atime_ns, status.st_mtime_ns))
         git("add", "-A", "--", *paths, env=own)
         return git("write-tree", env=own).decode().strip()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import anyio.to_thread
 
-from cueloop_daemon.runs.types import Baseline
+from cueloop_daemon.runs.types import Baseline, TreeStanding
 from cueloop_daemon.store.git import git_environment
 from cueloop_protocol.roots import Caller, Root
 
@@ -30,6 +30,8 @@ LONGEST_TITLE = 200
 """Characters of a task's title in a commit's first line."""
 
 _OPTIONS = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_STATUS = ("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=normal")
+_COMMIT_LINE = "# branch.oid "
 _TRAILER = "%(trailers:key={},valueonly,separator=%x2C)"
 
 _COMMIT = """
@@ -53,9 +55,10 @@ class GitTrees:
     environ: Mapping[str, str]
     apart: tuple[str, ...]
 
-    async def is_dirty(self) -> bool:
-        """Whether there are changes outside `.cueloop/`, queue and done file; without git there are none."""
-        return bool(await self._git("status", "--porcelain", "--untracked-files=normal", "--", *self._paths()))
+    async def standing(self) -> TreeStanding:
+        """Whether there are changes outside `.cueloop/`, queue and done file, and the commit. One process tells both."""
+        told = await self._git(*_STATUS, "--", *self._paths())
+        return _standing(told or "")
 
     async def now(self) -> str | None:
         """The id of a tree object of the work tree as it stands; None without git."""
@@ -70,13 +73,14 @@ class GitTrees:
         output = await self._git("diff", "--name-only", "--no-renames", "-z", before, after)
         return tuple(sorted(path for path in (output or "").split("\0") if path))
 
-    async def keep(self, task_id: str, session_id: str, *, tree: str | None, dirty: bool) -> Baseline:
+    async def keep(
+        self, task_id: str, session_id: str, *, tree: str | None, head: str | None, dirty: bool, is_new: bool = False
+    ) -> Baseline:
         """Keep the tree as it stands for a revert, as a commit that a ref of ours holds; see `types.Trees`."""
-        kept = await self._kept(task_id, session_id)
+        kept = None if is_new else await self._kept(task_id, session_id)
         if kept is not None:
             return kept
-        head = await self.head()
-        tree = tree or await self._git("rev-parse", "--verify", "--quiet", "HEAD^{tree}") or await self.now()
+        tree = tree or (await self.now() if head is None else f"{head}^{{tree}}")
         if tree is None:
             return Baseline(None, head, dirty)
         message = (
@@ -155,7 +159,10 @@ class GitTrees:
             source = index if os.path.isabs(index) else self.root.join(index)
             try:
                 with open(source, "rb") as there, open(own["GIT_INDEX_FILE"], "wb") as copy:
+                    status = os.fstat(there.fileno())
                     copy.write(there.read())
+                # git compares the contents of what is as young as the index: a copy must not look younger than it is.
+                os.utime(own["GIT_INDEX_FILE"], ns=(status.st_atime_ns, status.st_mtime_ns))
             except FileNotFoundError:
                 pass  # nothing was ever added here
             except OSError:
@@ -163,6 +170,14 @@ class GitTrees:
             if self._call("add", "-A", "--", *self._paths(), env=own) is None:
                 return None
             return self._call("write-tree", env=own)
+
+
+def _standing(told: str) -> TreeStanding:
+    """What the second form of git's status says: lines with `#` are about the branch, every other one is a change."""
+    lines = told.splitlines()
+    commits = [line.removeprefix(_COMMIT_LINE) for line in lines if line.startswith(_COMMIT_LINE)]
+    head = commits[0] if commits and commits[0] != "(initial)" else None
+    return TreeStanding(any(not line.startswith("#") for line in lines), head)
 
 
 def _ref(task_id: str) -> str:

@@ -22,7 +22,7 @@ from cueloop_daemon.runs.journal import Point, Probe, RunJournal
 from cueloop_daemon.runs.program import run_program
 from cueloop_daemon.runs.records import Conversation
 from cueloop_daemon.runs.state import State
-from cueloop_daemon.runs.types import Baseline, Exited, NotStarted, Order
+from cueloop_daemon.runs.types import Baseline, Exited, NotStarted, Order, TreeStanding
 from cueloop_daemon.store.atomic import Author
 from cueloop_daemon.store.system import System
 from cueloop_protocol.params import RunStartParams
@@ -119,9 +119,9 @@ class Trees:
         self._tree = tree
         self._keeps_nothing = keeps_nothing
 
-    async def is_dirty(self) -> bool:
-        await anyio.lowlevel.checkpoint()
-        return bool(self._tree.commits) and self._tree.files() != self._tree.commits[-1][1]
+    async def standing(self) -> TreeStanding:
+        is_dirty = bool(self._tree.commits) and self._tree.files() != self._tree.commits[-1][1]
+        return TreeStanding(is_dirty, await self.head())
 
     async def now(self) -> str | None:
         await anyio.lowlevel.checkpoint()
@@ -136,11 +136,15 @@ class Trees:
         old, new = json.loads(before), json.loads(after)
         return tuple(sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)))
 
-    async def keep(self, task_id: str, session_id: str, *, tree: str | None, dirty: bool) -> Baseline:
+    async def keep(
+        self, task_id: str, session_id: str, *, tree: str | None, head: str | None, dirty: bool, is_new: bool = False
+    ) -> Baseline:
         await anyio.lowlevel.checkpoint()
         if self._keeps_nothing:
             return Baseline(None, None, dirty)
         there = self._tree.kept.get(task_id)
+        if is_new and there is not None and there[0] == session_id:
+            raise AssertionError("a tree was kept for this session, although it was said to be new")
         if there is None or there[0] != session_id:
             self._tree.kept[task_id] = session_id, self._tree.files(), dirty
         return Baseline(task_id, await self.head(), self._tree.kept[task_id][2])

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from cueloop_daemon.core.runs.beginning import Chosen
 from cueloop_daemon.core.runs.taking_up import Count, count_of, is_reached, taken_up
 from cueloop_daemon.runs.program.begin_events import queue_changed
-from cueloop_daemon.runs.program.common import FLAG, MAYBE_TEXT, TEXT, again, beside, failed_with, later, mode_of, moment, warn
+from cueloop_daemon.runs.program.common import FLAG, TEXT, again, beside, failed_with, later, mode_of, moment, warn
 from cueloop_daemon.runs.program.sessions import new_session
 from cueloop_daemon.runs.program.written import WRITTEN, Written, tell
 from cueloop_daemon.runs.state import State, TaskState
@@ -18,10 +18,11 @@ from cueloop_protocol.documents.session import Session
 
 
 class Tree(BaseModel):
-    """The work tree before a task. `content` is a tree object of it, None: as HEAD has it, or there is no git."""
+    """The work tree before a task. `content` is a tree object of it, None: as `head` has it, or there is no git."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
+    head: str | None
     content: str | None
     is_foreign: bool
     """It has changes that no run of ours made."""
@@ -44,7 +45,7 @@ AGENT: TypeAdapter[TaskAgent | None] = TypeAdapter(TaskAgent | None)
 
 async def start_task(state: State, chosen: Chosen, journal: Journal, world: World) -> State:
     """The task under way; or the ending, where the tree is not clean."""
-    tree = await journal.note("tree", lambda: _tree(state, world), TREE)
+    tree = await journal.note("standing", lambda: _tree(state, world), TREE)
     if tree.is_foreign and chosen.session is None and not world.run.params.force:
         if not chosen.declined_own:
             message = "The work tree has changes that are not committed."
@@ -59,20 +60,21 @@ async def start_task(state: State, chosen: Chosen, journal: Journal, world: Worl
     world.show(task_id=chosen.task_id, phase=None, state="running")
     new_id = await journal.note("session/id", later(world.new_id), TEXT)
     session_id = new_id if chosen.session is None else chosen.session.session_id
-    base = await _keep(chosen.task_id, session_id, tree, journal, world)
+    base = await _keep(chosen, session_id, tree, journal, world)
     await _make_doing(chosen.task_id, at, journal, world)
-    return await _with_session(state, chosen, session_id, base, journal, world)
+    return await _with_session(state, chosen, session_id, tree, base, journal, world)
 
 
 async def _tree(state: State, world: World) -> Tree:
     """Within a loop the tree as the last finished task left it is the measure."""
-    if not await world.trees.is_dirty():
-        return Tree(content=None, is_foreign=False)
+    standing = await world.trees.standing()
+    if not standing.is_dirty:
+        return Tree(head=standing.head, content=None, is_foreign=False)
     content = await world.trees.now()
-    return Tree(content=content, is_foreign=state.measure is None or content != state.measure)
+    return Tree(head=standing.head, content=content, is_foreign=state.measure is None or content != state.measure)
 
 
-async def _keep(task_id: str, session_id: str, tree: Tree, journal: Journal, world: World) -> Kept:
+async def _keep(chosen: Chosen, session_id: str, tree: Tree, journal: Journal, world: World) -> Kept:
     """The tree as the task found it; not kept where nothing is ever reverted or published."""
     flags, agent = world.run.params.overrides, world.config.agent
     reverts = (flags.git_revert_mode or agent.git_revert_mode) != "disabled"
@@ -80,11 +82,18 @@ async def _keep(task_id: str, session_id: str, tree: Tree, journal: Journal, wor
     if not (reverts or publishes):
         return Kept(commit=None, head=None, was_dirty=tree.is_foreign)
 
-    async def act() -> Kept:
-        base: Baseline = await world.trees.keep(task_id, session_id, tree=tree.content, dirty=tree.is_foreign)
+    async def act(again: bool) -> Kept:
+        base: Baseline = await world.trees.keep(
+            chosen.task_id,
+            session_id,
+            tree=tree.content,
+            head=tree.head,
+            dirty=tree.is_foreign,
+            is_new=chosen.session is None and not again,
+        )
         return Kept(commit=base.commit, head=base.head, was_dirty=base.was_dirty)
 
-    return await journal.converge("base", again(act), KEPT)
+    return await journal.converge("base", act, KEPT)
 
 
 async def _make_doing(task_id: str, at: str, journal: Journal, world: World) -> None:
@@ -106,7 +115,9 @@ async def _is_not_doing(task_id: str, world: World) -> bool:
     return (await beside(world.files.status, task_id)())[0] != "doing"
 
 
-async def _with_session(state: State, chosen: Chosen, session_id: str, base: Kept, journal: Journal, world: World) -> State:
+async def _with_session(
+    state: State, chosen: Chosen, session_id: str, tree: Tree, base: Kept, journal: Journal, world: World
+) -> State:
     """Write the session that says that this task has begun, or goes on."""
     own = await journal.note("agent", lambda: _agent(chosen.task_id, world), AGENT)
     old = chosen.session
@@ -119,8 +130,7 @@ async def _with_session(state: State, chosen: Chosen, session_id: str, base: Kep
         text = f"The loop has reached its {count.limit} task(s) already; the interrupted one is finished, then it stops."
         await warn(journal, world, "limit", text, task_id=chosen.task_id)
     at = await moment(journal, world, "session/at")
-    head = await journal.note("head", world.trees.head, MAYBE_TEXT)
-    session = new_session(world, chosen, own, work, count, session_id=session_id, at=at, head=head)
+    session = new_session(world, chosen, own, work, count, session_id=session_id, at=at, head=tree.head)
     etag = await _begin_session(session, chosen, journal, world)
     task = TaskState(
         task_id=chosen.task_id,

@@ -44,13 +44,23 @@ def change(context: Context, method: str, params: Mapping[str, Any]) -> Any:
 
 def answer_here(context: Context, root: Root, method: str, params: Mapping[str, Any]) -> Any:
     """The answer of the daemon's own code, loaded into this process only now. Raises RpcError and Failure."""
+    return _direct().answer(method, dict(params), root, context.world.caller())
+
+
+def examine_here(context: Context, root: Root, asked: Mapping[str, Any]) -> Any:
+    """The doctor document, made in this process from what the command knows and what stands here. Raises Failure."""
+    world = context.world
+    return _direct().doctor(dict(asked), root, world.caller(), world.environ, world.passwd_home())
+
+
+def _direct() -> Any:
+    """The door to the daemon's code, which answers here without a daemon. Raises Failure."""
     from importlib import import_module
 
     try:
-        direct = import_module("cueloop_daemon.direct")
+        return import_module("cueloop_daemon.direct")
     except ImportError as exc:
         raise Failure("This installation cannot answer without a daemon.", f"Its daemon part is incomplete: {exc}.") from exc
-    return direct.answer(method, dict(params), root, context.world.caller())
 
 
 def _from_daemon(context: Context, root: Root, method: str, params: Mapping[str, Any], may_start: bool) -> Any:

@@ -42,12 +42,16 @@ def pass_on(name: str, argv: Sequence[str], environ: Mapping[str, str], program:
 
 def may_pass_on(name: str, environ: Mapping[str, str], program: str, pid: int) -> bool:
     """Whether `pass_on` would find the tool."""
+    return tool_path(environ, program, pid) is not None
+
+
+def tool_path(environ: Mapping[str, str], program: str, pid: int) -> str | None:
+    """The tool that `pass_on` would become; None if there is none."""
     trail, met = _met(environ, program, pid)
     try:
-        find_tool(name, environ, met, trail.depth)
+        return find_tool("rust", environ, met, trail.depth)
     except Usage:
-        return False
-    return True
+        return None
 
 
 def _met(environ: Mapping[str, str], program: str, pid: int) -> tuple[Trail, frozenset[str]]:

@@ -122,10 +122,22 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         ),
         notes="Needs no daemon. With --json the lines are the log's own; with --follow a log that is not there yet is waited for.",
     ),
+    ("doctor",): Command(
+        module="doctor",
+        summary="Say what is wrong here and what to do, what the next run would do and why, and which agents there are",
+        usage="cueloop doctor [--json] [--no-versions]",
+        example="cueloop doctor --json | jq -r '.findings[].fix'",
+        flags=(Flag("no-versions", None, "do not start the agents' programs to ask them for their versions"),),
+        without_daemon=True,
+        notes=(
+            "Changes nothing and starts no daemon; one that runs is asked, and one that does not answer is a finding.\n"
+            "Exit code 0: nothing is wrong (warnings may be there), 1: at least one error. docs/doctor.md has all findings."
+        ),
+    ),
 }
 
 LATER: Mapping[tuple[str, ...], str] = {
-    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "doctor", "completions", "dial-stdio")},
+    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "completions", "dial-stdio")},
 }
 """Commands of ours that this version does not have yet → how people call them. They are never passed on by themselves."""
 

@@ -86,3 +86,15 @@ _METHODS: Mapping[str, Callable[[BaseModel, Root, Caller], bytes]] = {
     "session.get": _session,
     "resume.preview": _preview,
 }
+
+
+def doctor(asked: Mapping[str, object], root: Root, caller: Caller, environ: Mapping[str, str], home: str) -> dict[str, Any]:
+    """What is wrong here, as the doctor document: `asked` is what the command knows (`cueloop_daemon.doctor.asked`).
+
+    `home` is that of the user's passwd entry. Writes nothing, starts no daemon, raises nothing for what the repository is.
+    """
+    from cueloop_daemon.doctor import doctor as visit
+    from cueloop_daemon.doctor.asked import Asked
+
+    told = Asked.model_validate(dict(asked))
+    return visit(root, caller, os.getuid(), environ, home, told).model_dump(mode="json")

@@ -19,6 +19,22 @@ def _said(*texts: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Trap:
+    """What is known to be odd about some versions of a CLI: from `low` on and below `below` (None: all later ones)."""
+
+    text: str
+    """One sentence for people."""
+    low: tuple[int, ...] = ()
+    below: tuple[int, ...] | None = None
+    is_fatal: bool = False
+    """No run can succeed with such a version."""
+
+    def applies_to(self, version: tuple[int, ...]) -> bool:
+        """Whether that version is meant."""
+        return self.low <= version and (self.below is None or version < self.below)
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of one CLI."""
 
@@ -42,6 +58,12 @@ class Facts:
     """Exit codes with a meaning of their own."""
     strays: bool = False
     """A resume of what is not there silently begins a new session: another id in the answer means that ours is gone."""
+    traps: tuple[Trap, ...] = ()
+    """Of all generations of the program of this name."""
+    node: tuple[int, ...] | None = None
+    """The oldest Node.js that it runs on, where it is a script of Node's."""
+    needs_git: bool = False
+    """It refuses to work outside a git work tree."""
 
 
 def _is_gemini_id(text: str) -> bool:
@@ -56,6 +78,10 @@ CLAUDE = Facts(
     shape=is_uuid,
     gone=_said("No conversation found with session ID", "--resume requires a valid session", r"invalid (?:session id|uuid)"),
     wants_login=_said("Please run /login", "Invalid API key", "Not logged in", "OAuth token (?:has expired|revoked)"),
+    traps=(
+        Trap("The answer to a refused resume carries a new random id; it is never taken."),
+        Trap("A conversation can only be resumed in the folder in which it began.", below=(2, 1, 198)),
+    ),
 )
 CODEX = Facts(
     id="codex",
@@ -67,6 +93,8 @@ CODEX = Facts(
     wants_login=_said("401 Unauthorized", "Not logged in", r"codex login", "Missing environment variable"),
     passing=_said("experiencing high demand", "stream disconnected before completion"),
     strays=True,
+    traps=(Trap("A resume with an id of another shape silently begins a new thread; the ids are compared."),),
+    needs_git=True,
 )
 GEMINI = Facts(
     id="gemini",
@@ -91,6 +119,20 @@ GEMINI = Facts(
         500 % 256: "the API failed",
         503 % 256: "the API is overloaded",
     },
+    traps=(Trap("The exit code of an API failure is the HTTP status modulo 256, so that it can look like a signal."),),
+)
+KIMI_TRAPS = (
+    Trap(
+        "The first generation: a session that was deleted is silently begun anew; its folder is looked for first.",
+        below=(1, 52),
+    ),
+    Trap(
+        "This is the retired Python package, which only prints a notice and exits with 0.",
+        low=(1, 52),
+        below=(2,),
+        is_fatal=True,
+    ),
+    Trap("No id comes before the last line of a successful run, so that an interrupted one cannot be continued.", low=(2,)),
 )
 KIMI = Facts(
     id="kimi",
@@ -107,6 +149,8 @@ KIMI = Facts(
         r"run [`'\"]?kimi login",
         "/login",
     ),
+    traps=KIMI_TRAPS,
+    node=(22, 19),
 )
 KIMI_PYTHON = Facts(
     id="kimi",
@@ -117,6 +161,7 @@ KIMI_PYTHON = Facts(
     gone=KIMI.gone,
     wants_login=KIMI.wants_login,
     retry_exits=frozenset({75}),
+    traps=KIMI_TRAPS,
 )
 PI = Facts(
     id="pi",
@@ -129,6 +174,11 @@ PI = Facts(
     # Said of every new session whose id is chosen by the caller.
     expected=_said(r"No project session found with id '[^'\n]*'; creating a new session with that id"),
     strays=True,
+    traps=(
+        Trap("API failures end with exit code 0; the stream's own verdict counts."),
+        Trap("The generation before 1.0 was not tried.", below=(1,)),
+    ),
+    node=(22, 19),
 )
 OPENCODE = Facts(
     id="opencode",
@@ -138,6 +188,7 @@ OPENCODE = Facts(
     shape=starts_with("ses"),
     gone=_said("Session not found", r'must start with \\?"ses\\?"'),
     wants_login=_said("ProviderAuthError", "opencode auth login"),
+    traps=(Trap("Takes some seconds to start where the npm registry cannot be reached, and no switch stops that."),),
 )
 CURSOR = Facts(
     id="cursor",
@@ -147,6 +198,7 @@ CURSOR = Facts(
     shape=starts_with("agent-", "bc-"),
     gone=_said(r"\bagent_not_found\b", r"\bAgentNotFoundError\b"),
     wants_login=_said(r"\bAuthenticationError\b"),
+    node=(22, 13),
 )
 BUILT_IN: Mapping[str, Facts] = {row.id: row for row in (CLAUDE, CODEX, OPENCODE, GEMINI, CURSOR, KIMI, PI)}
 

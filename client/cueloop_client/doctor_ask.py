@@ -1,0 +1,67 @@
+"""What the doctor is told: how the daemon answered, and who is calling. Standard library only; nothing is started."""
+
+from __future__ import annotations
+
+import os
+
+from cueloop_client.exchange import ask
+from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
+from cueloop_client.passing import tool_path
+from cueloop_client.reach import check_version, reach
+from cueloop_protocol.place import read_locator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cueloop_client.context import Context
+    from cueloop_client.world import World
+    from cueloop_protocol.roots import Root
+
+SECONDS = 3.0
+"""How long the daemon may take to say how it is; a healthy one takes a millisecond."""
+
+
+def what_is_known(context: Context, root: Root) -> dict[str, Any]:
+    """The facts that `cueloop_daemon.doctor` takes as `asked`."""
+    from cueloop_protocol.version import __version__
+
+    world = context.world
+    seconds = context.seconds if context.values.has("timeout") else SECONDS
+    met = {"state": "not_asked"} if context.without_daemon else daemon_met(root, world, seconds)
+    return {
+        **met,
+        "program": world.program,
+        "version": __version__,
+        "rust_tool": tool_path(world.environ, world.program, os.getpid()),
+        "with_agents": not context.values.has("no-versions"),
+    }
+
+
+def daemon_met(root: Root, world: World, seconds: float) -> dict[str, Any]:
+    """How the daemon answers `daemon.status` within the time: a stopped or broken one is an answer, too. Raises nothing of ours."""
+    from cueloop_protocol.codes import RpcError
+
+    deadline = world.deadline(seconds)
+    try:
+        sock = reach(root, world, deadline, any_version=True)
+        if sock is None:
+            return {"state": "none"}
+        with sock:
+            check_version(read_locator(root, world.uid))
+            status = ask(sock, "daemon.status", {}, deadline)
+        if isinstance(status, dict):
+            return {"state": "running", "status": status}
+        return _failed("unusable", BadAnswer("The daemon's answer is not an object."))
+    except Silent as exc:
+        return {**_failed("silent", exc), "seconds": seconds}
+    except Lost:
+        return {"state": "none"}
+    except RpcError as exc:
+        return {"state": "unusable", "message": f"The daemon answers with an error: {exc.message}"}
+    except Failure as exc:
+        return _failed("misfit" if exc.word == "version_mismatch" else "unusable", exc)
+
+
+def _failed(state: str, exc: Failure) -> dict[str, Any]:
+    return {"state": state, "message": exc.message, "detail": exc.detail or ""}

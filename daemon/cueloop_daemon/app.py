@@ -215,9 +215,11 @@ class Daemon:
         allow_descriptors(settings.now.max_connections)
         server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
         services.connections, services.counters = lambda: server.connections, server.counters
+        services.measures.traffic = server.measured
         house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, self._place.publish)
         async with anyio.create_task_group() as tasks:
-            await tasks.start(watcher.run, announcer.hint)
+            await tasks.start(watcher.run, services.measures.counting(announcer.hint))
+            tasks.start_soon(services.measures.watch_loop, clock.monotonic)
             await tasks.start(alarm.run, announcer.jumped)
             await tasks.start(announcer.run)
             await tasks.start(workspace.run)

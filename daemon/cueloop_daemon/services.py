@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import anyio
 
 from cueloop_daemon.events.hub import Hub
+from cueloop_daemon.measures import Measures
 from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.workspace.view import View
@@ -73,6 +74,8 @@ class Services:
     socket: str
     folder: str
     log: str
+    measures: Measures = field(default_factory=Measures)
+    """What the daemon measures of itself."""
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     """Held by whoever writes a file that others share."""
     active_windows: set[int] = field(default_factory=set)

@@ -77,6 +77,23 @@ ACTIVE_RUN: JsonObject = {
     "decision": RESUMING,
     "shim": {"pid": 4711, "start_time": "88123", "boot_id": "0d6f2c1e-6a55-4d1c-9a0b-6d3c5d1f6a11"},
 }
+METRICS: JsonObject = {
+    "requests": {"config.resolve": 90, "daemon.status": 2, "ping": 28},
+    "errors": {"document_unusable": 1},
+    "latency": {
+        "buckets": [{"le_seconds": 0.0001, "count": 88}, {"le_seconds": 0.005, "count": 119}],
+        "count": 120,
+        "sum_seconds": 0.0521,
+    },
+    "events_published": 41,
+    "commits": 37,
+    "watcher_hints": 12,
+    "snapshot_refreshes": 9,
+    "runs": {"completed": 1},
+    "runs_adopted": 0,
+    "open_descriptors": 31,
+    "loop_lag_max_seconds": 0.0031,
+}
 QUESTION: JsonObject = {
     "question_id": "q1",
     "run_id": RUN,

@@ -17,6 +17,7 @@ from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.overview import OverviewDocument, RunnabilitySummary
 from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument
 from cueloop_protocol.documents.session import Session
+from cueloop_protocol.metrics import Metrics
 from cueloop_protocol.shapes import ActiveRunState, Choice, Count, CursorText, Question, QueueLockState
 
 
@@ -193,7 +194,10 @@ class DaemonPaths(Wire):
 
 
 class StatusResult(Observed):
-    """The daemon's health. `counters` only grow, and may gain names; sizes are bytes, `uptime_seconds` does not count sleep."""
+    """The daemon's health. `counters` only grow, and may gain names; sizes are bytes, `uptime_seconds` does not count sleep.
+
+    `metrics` is left out by daemons that do not measure yet.
+    """
 
     pid: int
     daemon_version: str
@@ -210,6 +214,7 @@ class StatusResult(Observed):
     events: EventLogStatus
     paths: DaemonPaths
     counters: dict[str, Count]
+    metrics: Maybe[Metrics] = None
     active_run: Maybe[ActiveRunState] = None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import anyio
@@ -56,6 +57,8 @@ class FakeEngine:
 
     questions = ()
     active_id: str | None = None
+    outcomes: Mapping[str, int] = MappingProxyType({"ran": 2})
+    adopted = 1
 
 
 class Desk:
@@ -197,6 +200,9 @@ async def test_status_tells_what_the_parts_tell(desk: Desk) -> None:
     assert status["watcher"] == {"backend": "polling", "degraded": True, "reason": "why"}
     assert (status["connections"], status["counters"]["requests"], status["state"]) == (3, 7, "serving")
     assert status["memory_bytes"] > 1_000_000
+    metrics = status["metrics"]
+    assert (metrics["runs"], metrics["runs_adopted"], metrics["snapshot_refreshes"]) == ({"ran": 2}, 1, 1)
+    assert metrics["open_descriptors"] > 3
 
 
 async def test_shutdown_leaves_after_the_reply_and_not_under_a_run(desk: Desk) -> None:

@@ -50,6 +50,7 @@ class Subscribed:
 class HubStatus:
     """Counters for `daemon.status`.
 
+    `published` and `commits` are since the hub was made: events accepted, and groups committed, on disk or in memory.
     `reason` is None while events are kept on disk; `notice` is what happened to the log, if anything. Both are for people.
     """
 
@@ -60,6 +61,8 @@ class HubStatus:
     subscribers: int
     lagging: int
     gaps_sent: int
+    published: int
+    commits: int
     reason: str | None
     notice: str | None
 
@@ -72,6 +75,8 @@ class Hub:
         self._snapshot_for = snapshot_for
         self._pending = Pending()
         self._published = 0
+        self._accepted = 0
+        self._commits = 0
         self._marks = Marks()
         self._fanout: Fanout | None = None
         self._is_stopping = False
@@ -117,6 +122,8 @@ class Hub:
             subscribers=subscribers,
             lagging=lagging,
             gaps_sent=self._fanout.gaps_sent if self._fanout is not None else 0,
+            published=self._accepted,
+            commits=self._commits,
             reason=health.reason,
             notice=health.notice,
         )
@@ -147,6 +154,7 @@ class Hub:
         if rows or announced:
             self._add(Group(rows, (announced,) if announced else (), marks=marks))
         self._published += len(rows)
+        self._accepted += len(rows)
         self._marks.take(marks)
         return self._published
 
@@ -254,6 +262,7 @@ class Hub:
         before = self._journal.cursor
         group, count = self._pending.first(max(1, OFFERS_AT_ONCE // (fanout.live + 1)))
         await self._journal.commit(group, lambda: self._pending.bytes > MOST_BYTES // 2)
+        self._commits += 1
         if self._journal.epoch == before.epoch:
             fanout.hand_out(group.rows)
         else:

@@ -52,6 +52,10 @@ class Carrying:
         self.open: RunRow | None = None
         self.life: Life | None = None
         self.serving = anyio.Event()
+        self.outcomes: dict[str, int] = {}
+        """Runs whose end was told by this daemon, by outcome."""
+        self.adopted = 0
+        """Runs of another daemon that were taken over."""
         self.outbox = Outbox(around.lane, around.hub, around.revision, self._published)
         self.desk = QuestionDesk(around.lane, around.stamp, self.outbox.wake)
         self._around = around
@@ -165,6 +169,7 @@ class Carrying:
         except ValueError as exc:
             logger.error("run_unreadable run_id=%s reason=%s", run_id, exc)
             loaded = await lane.read(lambda db: load(db, run_id, State(next="close", ending=failure(UNREADABLE))))
+        self.adopted += 1
         self._drive(row, loaded, lives)
 
     async def _give_up(self, row: RunRow, why: DbError) -> None:
@@ -236,9 +241,10 @@ class Carrying:
             self._questions.pop(from_json(held.out.params)["question_id"], None)
             self._around.face.change(state="running")
         elif held.out.method == "run.finished" and self.open is not None and self.open.run_id == held.run_id:
-            self._ended()
+            self._ended(str(from_json(held.out.params)["summary"]["outcome"]))
 
-    def _ended(self) -> None:
+    def _ended(self, outcome: str) -> None:
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.open = self.life = None
         self._around.face.end()
         self._around.changed()
@@ -249,7 +255,7 @@ class Carrying:
         with suppress(HubClosed):
             self._around.hub.publish(NewEvent("run.finished", None, run_id, None, params, Mark(run_id, STATE, LAST)))
         self._questions.clear()
-        self._ended()
+        self._ended(str(from_json(over.summary)["outcome"]))
         if self._tasks is not None:
             self._tasks.start_soon(self._record_later, run_id, over)
 

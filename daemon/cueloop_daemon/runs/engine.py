@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -59,6 +60,16 @@ class Engine:
     def active_id(self) -> str | None:
         """The run that is active."""
         return None if self._carrying.open is None else self._carrying.open.run_id
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """How many runs have ended under this daemon, by outcome."""
+        return self._carrying.outcomes
+
+    @property
+    def adopted(self) -> int:
+        """How many runs this daemon has taken over from another."""
+        return self._carrying.adopted
 
     @property
     def is_used(self) -> bool:

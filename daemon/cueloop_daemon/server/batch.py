@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import anyio
 import anyio.lowlevel
 
-from cueloop_daemon.server.calls import Calls, Outcome, settle, withdrawn
+from cueloop_daemon.server.calls import Calls, Outcome, settle
 from cueloop_daemon.server.envelope import Absent, Invalid, Message, joined, refusal
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.writer import Writer
@@ -61,7 +61,7 @@ class Batch(Generic[S]):
         try:
             with scope:
                 return await self._calls.finish(begun, self._hold)
-            return withdrawn(begun.bound)
+            return self._calls.withdrawn(begun.bound)
         finally:
             forget()
 

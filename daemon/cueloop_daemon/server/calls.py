@@ -16,6 +16,7 @@ import anyio.lowlevel
 from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
 from cueloop_daemon.server.envelope import ABSENT, Absent, Id, Message, answer, refusal
 from cueloop_daemon.server.requests import Call, Clock, Effect, Peer, Reply, Result, When
+from cueloop_daemon.server.traffic import Traffic
 from cueloop_daemon.server.writer import Writer
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
@@ -42,6 +43,8 @@ class Pending(Generic[S]):
     bound: Bound[S]
     call: Call[S]
     reply: Reply | None
+    began: float
+    """The monotonic clock's reading when the request was there."""
 
 
 NOTHING = Outcome(None)
@@ -58,7 +61,9 @@ class Calls(Generic[S]):
         peer: Peer,
         writer: Writer,
         is_closing: Callable[[], bool],
+        traffic: Traffic,
     ) -> None:
+        self._traffic = traffic
         self._dispatcher = dispatcher
         self._services = services
         self._clock = clock
@@ -72,22 +77,30 @@ class Calls(Generic[S]):
         if message.method == CANCEL and message.id is ABSENT:
             self._cancel(message.params)
             return NOTHING
+        began = self._clock.monotonic()
+        self._traffic.asked(message.method)
+        made = self._begin(message, began)
+        if isinstance(made, Outcome):
+            self._traffic.answered(self._clock.monotonic() - began)
+        return made
+
+    def _begin(self, message: Message, began: float) -> Outcome | Pending[S]:
         if self._is_closing():
-            return _refused(message.id, codes.shutting_down())
+            return self._refused(message.id, codes.shutting_down())
         bound = self._dispatcher.bind(message)
         if isinstance(bound, RpcError):
-            return _refused(message.id, bound)
+            return self._refused(message.id, bound)
         try:
             call = self._call()
             entry = bound.entry
             if entry.prepare is not None and not (entry.is_fresh is not None and entry.is_fresh(call, bound.params)):
-                return Pending(bound, call, None)
+                return Pending(bound, call, None, began)
             reply = entry.handler(call, bound.params)
             if reply.effects:
-                return Pending(bound, call, reply)
+                return Pending(bound, call, reply, began)
             return Outcome(_body(bound, reply.result))
         except Exception as error:
-            return _refused(bound.id, told(error, bound.method))
+            return self._refused(bound.id, told(error, bound.method))
 
     async def finish(self, pending: Pending[S], hold: Callable[[], None] | None = None) -> Outcome:
         """Wait for what the call needs and make it. `hold` is called before what may send events that have to follow the answer.
@@ -99,9 +112,18 @@ class Calls(Generic[S]):
             if reply is None:
                 call, reply = await self._prepared(bound, call)
             result = await _perform(call, reply, hold)
+            self._traffic.answered(self._clock.monotonic() - pending.began)
             return Outcome(_body(bound, result), _after(reply), call)
         except Exception as error:
-            return _refused(bound.id, told(error, bound.method))
+            return self._refused(bound.id, told(error, bound.method))
+
+    def withdrawn(self, bound: Bound[S]) -> Outcome:
+        """The outcome of a call that was cancelled by its id."""
+        return self._refused(bound.id, codes.cancelled())
+
+    def _refused(self, id: Id | Absent, error: RpcError) -> Outcome:  # noqa: A002  (the protocol's word)
+        self._traffic.failed(error)
+        return NOTHING if isinstance(id, Absent) else Outcome(refusal(id, error))
 
     def may_be_cancelled(self, bound: Bound[S], scope: anyio.CancelScope) -> Callable[[], None]:
         """From now on `$/cancelRequest` with this call's id cancels `scope`, until the returned function is called.
@@ -153,11 +175,6 @@ async def settle(outcome: Outcome) -> None:
                 log.exception("effect_failed effect=%s", type(effect).__name__)
 
 
-def withdrawn(bound: Bound[Any]) -> Outcome:
-    """The outcome of a call that was cancelled by its id."""
-    return _refused(bound.id, codes.cancelled())
-
-
 async def _perform(call: Call[Any], reply: Reply, hold: Callable[[], None] | None) -> Result:
     """The effects before the answer, all or none. Nothing is awaited after the last one."""
     result = reply.result
@@ -185,7 +202,3 @@ def _after(reply: Reply) -> tuple[Effect, ...]:
 
 def _body(bound: Bound[Any], result: Result) -> bytes | None:
     return None if isinstance(bound.id, Absent) else answer(bound.id, result)
-
-
-def _refused(id: Id | Absent, error: RpcError) -> Outcome:  # noqa: A002  (the protocol's word)
-    return NOTHING if isinstance(id, Absent) else Outcome(refusal(id, error))

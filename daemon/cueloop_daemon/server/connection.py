@@ -15,12 +15,13 @@ from anyio.abc import TaskGroup
 from pydantic import BaseModel
 
 from cueloop_daemon.server.batch import Batch
-from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle, withdrawn
+from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle
 from cueloop_daemon.server.dispatch import Dispatcher
 from cueloop_daemon.server.envelope import Invalid, Message, messages, notification, read, refusal
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.parting import CHUNK, is_gone, part
 from cueloop_daemon.server.requests import Clock, Peer
+from cueloop_daemon.server.traffic import Traffic
 from cueloop_daemon.server.writer import Writer
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
@@ -37,6 +38,7 @@ class Counters:
     connections: int = 0
     refused: int = 0
     requests: int = 0
+    traffic: Traffic = field(default_factory=Traffic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Connection(Generic[S]):
         self._decoder = Decoder(shell.limits.frame)
         self._writer = Writer(sock, shell.limits.queued)
         self.peer = Peer(number, pid, self._writer)
-        self._calls = Calls(shell.dispatcher, shell.services, shell.clock, self.peer, self._writer, shell.is_closing)
+        traffic = shell.counters.traffic
+        self._calls = Calls(shell.dispatcher, shell.services, shell.clock, self.peer, self._writer, shell.is_closing, traffic)
         self._greeting = anyio.CancelScope()
         self._dismissal: RpcError | None = None
         self._under_way = 0
@@ -105,6 +108,7 @@ class Connection(Generic[S]):
             frames = await self._receive()
         if self._dismissal is not None:
             self._shell.counters.refused += 1
+            self._shell.counters.traffic.failed(self._dismissal)
             self._writer.send(refusal(None, self._dismissal))
             with anyio.move_on_after(self._limits.linger):
                 await self.settled()
@@ -185,6 +189,7 @@ class Connection(Generic[S]):
             try:
                 value = read(frame) if len(frame) <= self._limits.big_frame else await anyio.to_thread.run_sync(read, frame)
             except RpcError as error:
+                self._shell.counters.traffic.failed(error)
                 self._writer.send(refusal(None, error))
             else:
                 self._begin(messages(value, self._limits.batch_items))
@@ -199,6 +204,7 @@ class Connection(Generic[S]):
             elif outcome.body is not None:
                 self._writer.send(outcome.body)
         elif isinstance(asked, Invalid):
+            self._shell.counters.traffic.failed(asked.error)
             self._writer.send(refusal(asked.id, asked.error))
         else:
             self._start_batch(asked)
@@ -210,10 +216,10 @@ class Connection(Generic[S]):
 
         async def finish() -> None:
             try:
-                outcome = withdrawn(pending.bound)
+                outcome: Outcome | None = None
                 with scope:
                     outcome = await self._calls.finish(pending)
-                await self._deliver(outcome)
+                await self._deliver(outcome or self._calls.withdrawn(pending.bound))
             finally:
                 forget()
                 self._ended_one()

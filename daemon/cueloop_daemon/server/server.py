@@ -19,6 +19,7 @@ from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Accept, Listener, accept_one
 from cueloop_daemon.server.parting import turn_away
 from cueloop_daemon.server.requests import Clock, Table
+from cueloop_daemon.server.traffic import Traffic
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
 from cueloop_protocol.notifications import ClosingNotification
@@ -59,7 +60,7 @@ class Server(Generic[S]):
         self._overdue = overdue
         self._accept_one = accept
         self._door: Door[Connection[S]] = Door(self._limits)
-        self._counters = Counters()
+        self._counters = Counters(traffic=Traffic(table))
         self._closing = anyio.Event()
         self._reason: ShutdownReason | None = None
         self._changed = anyio.Event()  # somebody spoke or left
@@ -80,6 +81,11 @@ class Server(Generic[S]):
     def traffic(self) -> tuple[int, int]:
         """How many connections there are now, and how many there ever were."""
         return self._door.count, self._counters.connections
+
+    @property
+    def measured(self) -> Traffic:
+        """Requests, errors and latencies."""
+        return self._counters.traffic
 
     def counters(self) -> Mapping[str, int]:
         """What was done so far, for `daemon.status`."""

@@ -53,6 +53,8 @@ class Workspace:
         self.default = default
         self.active_run: ActiveRun | None = None
         self.owed: tuple[OwedTask, ...] = ()
+        self.refreshes = 0
+        """How often files were read anew for a snapshot."""
         self.changed: Callable[[], None] = lambda: None
         self.listened: frozenset[Caller] = frozenset()
         """Callers for whom somebody listens: their views stay, also beyond `MAX_VIEWS`."""
@@ -125,6 +127,7 @@ class Workspace:
         """
         async with view.lock:
             if not view.is_current(self._wall_ns, self.active_run, self._lock):
+                self.refreshes += 1
                 loaded = await self._load(view.caller)
                 if view.swap(loaded, self.active_run):
                     self.changed()

@@ -11,10 +11,12 @@ from pydantic_core import to_json
 from cueloop_daemon import answers
 from cueloop_daemon.core.resolve import document_paths
 from cueloop_daemon.core.stamps import format_stamp
+from cueloop_daemon.measures import open_descriptors
 from cueloop_daemon.memory import resident_bytes
 from cueloop_daemon.server.requests import Call, ClientInfo, Reply, When
 from cueloop_daemon.services import Services
 from cueloop_protocol import codes
+from cueloop_protocol.metrics import Metrics
 from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
 from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
 from cueloop_protocol.roots import shown
@@ -107,10 +109,28 @@ def status(call: Call[Services], params: NoParams) -> Reply:
                 repo_root=shown(services.root.path), folder=services.folder, socket=services.socket, log=services.log
             ),
             counters={**services.counters(), "lagging": hub.lagging, "gaps_sent": hub.gaps_sent},
+            metrics=_metrics(services),
             active_run=answers.active_run_state(view.snapshot.active_run),
             revision=view.snapshot.revision,
             observed_at=format_stamp(call.now),
         )
+    )
+
+
+def _metrics(services: Services) -> Metrics:
+    hub, measures = services.hub.status, services.measures
+    return Metrics(
+        requests=dict(measures.traffic.requests),
+        errors=dict(measures.traffic.errors),
+        latency=measures.traffic.latency(),
+        events_published=hub.published,
+        commits=hub.commits,
+        watcher_hints=measures.hints,
+        snapshot_refreshes=services.workspace.refreshes,
+        runs=dict(services.engine.outcomes),
+        runs_adopted=services.engine.adopted,
+        open_descriptors=open_descriptors(),
+        loop_lag_max_seconds=round(measures.loop_lag_max, 6),
     )
 
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SHELL := /bin/sh
 
-.PHONY: help run test check bench cover lock docs agents clean
+.PHONY: help run test check bench cover lock docs agents packages clean
 
 help:
 	@echo "make run            the daemon on a sample repository, ends by itself (REPO=path: on yours, until Ctrl-C)"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench          figures, one JSON line each"
 	@echo "make cover          branch coverage"
 	@echo "make agents         the real agent CLIs, from npm, against a local stand-in of their model APIs (docs/runners.md)"
+	@echo "make packages       sdist and wheel through pip, pipx and uv into new environments; needs a registry (docs/packaging.md)"
 	@echo "make docs           the generated pages"
 	@echo "make lock           renew constraints.txt"
 
@@ -54,6 +55,9 @@ docs: $(READY)
 agents: $(READY)
 	cd tests/agents && npm install --no-save --ignore-scripts --loglevel=error
 	CUELOOP_AGENTS=1 "$(BIN)/python" -m pytest -q tests/agents
+
+packages: $(READY)
+	"$(BIN)/python" tests/packaging/try_installers.py
 
 lock: $(READY)
 	"$(BIN)/python" -m pip install --quiet pip-tools

@@ -25,6 +25,8 @@ LAST_WORDS = 2000
 """Bytes of its standard error that are shown when it died."""
 KEPT = ("PATH", "XDG_RUNTIME_DIR", "TMPDIR")
 """What the daemon takes over from whoever starts it: where programs are (git), and where its socket goes."""
+PACKAGES = os.path.dirname(os.path.dirname(__file__))
+"""The folder that the installed packages are in."""
 
 
 class Ready(Frozen):
@@ -102,7 +104,22 @@ def environment(environ: Mapping[str, str], passwd_home: str, user: str | None) 
     fixed = {"HOME": passwd_home, "LANG": "C.UTF-8"}
     if user is not None:
         fixed |= {"USER": user, "LOGNAME": user}
-    return fixed | {name: environ[name] for name in KEPT if environ.get(name)}
+    return fixed | {name: environ[name] for name in KEPT if environ.get(name)} | finders(environ, PACKAGES)
+
+
+def finders(environ: Mapping[str, str], packages: str) -> dict[str, str]:
+    """What of the caller's environment makes Python find the packages in that folder; empty where it finds them by itself.
+
+    A PYTHONPATH that was set for something else stays out of the daemon.
+    """
+    found: dict[str, str] = {}
+    path = [os.path.realpath(folder) for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    if os.path.realpath(packages) in path:
+        found["PYTHONPATH"] = os.pathsep.join(path)
+    base = environ.get("PYTHONUSERBASE", "")
+    if base and os.path.realpath(packages).startswith(os.path.realpath(base) + os.sep):
+        found["PYTHONUSERBASE"] = os.path.realpath(base)
+    return found
 
 
 def parse_line(line: bytes, pid: int) -> Outcome | None:

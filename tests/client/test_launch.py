@@ -21,7 +21,7 @@ from cueloop_client.fast import read
 from cueloop_client.flags import parse
 from cueloop_client.launch import START_SECONDS, launch
 from cueloop_client.reach import Process, peer_process, reach
-from cueloop_client.spawn import Died, Owned, Ready, Refused, command_line, environment, parse_line
+from cueloop_client.spawn import Died, Owned, Ready, Refused, command_line, environment, finders, parse_line
 from cueloop_client.table import COMMANDS
 from cueloop_client.waiting import await_end
 from cueloop_client.world import World
@@ -320,3 +320,23 @@ def test_the_peer_is_pinned(root: Root, world: World, starts: FakeStarts) -> Non
     assert process is not None
     assert process.pid == starts.pids[0]
     assert process.start_time == process_start_time(process.pid)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, {}),
+        ({"PYTHONPATH": "/x:/opt/here/lib"}, {"PYTHONPATH": "/x:/opt/here/lib"}),
+        ({"PYTHONPATH": ":/opt/here/./lib:"}, {"PYTHONPATH": "/opt/here/lib"}),
+        ({"PYTHONPATH": "/opt/here:/x"}, {}),
+        ({"PYTHONUSERBASE": "/opt/here"}, {"PYTHONUSERBASE": "/opt/here"}),
+        ({"PYTHONUSERBASE": "/opt/her"}, {}),
+        ({"PYTHONUSERBASE": "", "PYTHONPATH": "", "PYTHONHOME": "/opt/here", "PYTHONSTARTUP": "/x"}, {}),
+    ],
+)
+def test_the_daemon_finds_its_packages_where_the_command_found_them(given: dict[str, str], kept: dict[str, str]) -> None:
+    assert finders(given, "/opt/here/lib") == kept
+
+
+def test_a_pythonpath_for_something_else_stays_out_of_the_daemon() -> None:
+    assert "PYTHONPATH" not in environment({"PYTHONPATH": "/somewhere/else"}, "/home/me", "me")

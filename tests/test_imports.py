@@ -99,3 +99,10 @@ def test_the_fast_path_is_standard_library_only(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_following_a_run_loads_nothing_that_starts_a_daemon() -> None:
+    """A warm `machine run one` is measured against the agent alone; starting processes and OpenSSL cost several milliseconds."""
+    code = "import sys, cueloop_client.run_attached; print([one for one in ('subprocess', '_hashlib') if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ANSWER_LIMIT, CHUNK, read_json, read_message, result_of, send
 from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon
-from cueloop_client.launch import launch
 from cueloop_client.reach import reach
 from cueloop_client.shapes import answer, text
 from cueloop_protocol.frozen import Frozen
@@ -43,7 +42,9 @@ def dial(context: Context, *, start: bool, at_once: bool = False) -> socket.sock
     world, root = context.world, context.root()
     sock = reach(root, world, world.deadline(context.seconds))
     if sock is None and start:
-        sock = launch(root, world, world.deadline(context.start_seconds))
+        from cueloop_client.launch import launch
+
+        sock = launch(root, world, world.deadline(context.start_seconds), at_once=at_once)
     if sock is None:
         raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
     return sock

@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 
+from cueloop_protocol.digest import hex_digest
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import is_same_process
 from cueloop_protocol.roots import Root, shown
@@ -59,9 +60,7 @@ class Locator(Frozen):
 
 def root_hash(root: Root) -> str:
     """Sixteen hexadecimal digits for the bytes of the root's real path; the same in every process, locale and environment."""
-    from hashlib import sha256
-
-    return sha256(os.fsencode(root.path)).hexdigest()[:16]
+    return hex_digest(os.fsencode(root.path))[:16]
 
 
 def local_folder(uid: int) -> str:

@@ -48,9 +48,9 @@ class Caller(Frozen):
     @property
     def key(self) -> str:
         """Sixteen hexadecimal digits, the same for the same caller in every process."""
-        from hashlib import sha256
+        from cueloop_protocol.digest import hex_digest
 
-        return sha256(os.fsencode(f"{self.home}\0{self.config_home or ''}")).hexdigest()[:16]
+        return hex_digest(os.fsencode(f"{self.home}\0{self.config_home or ''}"))[:16]
 
 
 def find_root(cwd: str | None) -> Root:

@@ -132,21 +132,26 @@ def socket_path(root: Root, run_id: str, uid: int) -> str:
 
 async def _start_or_gone(folder: Folder, spec: ShimSpec) -> Gone | None:
     """None: there is a shim, or there is about to be one. Raises OSError, NotWritable, ShimFailed."""
-    if await anyio.to_thread.run_sync(folder.is_held):
+    found = await anyio.to_thread.run_sync(_found_or_begun, folder, spec)
+    return await _heard(folder, found) if isinstance(found, int) else found
+
+
+def _found_or_begun(folder: Folder, spec: ShimSpec) -> Gone | int | None:
+    """None: there is a shim. An int: one was started, which says so on this pipe. Blocking. Raises OSError, NotWritable."""
+    if folder.is_held():
         return None
     if spec.boot != spec.boot_now:
         return Gone("rebooted")
     if folder.is_buried():
         return Gone("over")
-    if await anyio.to_thread.run_sync(folder.was_there):
+    if folder.was_there():
         # A shim that was just starting may have had the lock since it was looked at.
-        return None if await anyio.to_thread.run_sync(folder.is_held) else Gone("died")
-    return await _spawn(folder, spec)
+        return None if folder.is_held() else Gone("died")
+    return _popen(folder, spec)
 
 
-async def _spawn(folder: Folder, spec: ShimSpec) -> Gone | None:
-    """Start one, and hear whether it is ready."""
-    ready = await anyio.to_thread.run_sync(_popen, folder, spec)
+async def _heard(folder: Folder, ready: int) -> Gone | None:
+    """Hear whether the new shim is ready."""
     try:
         line = await _read_line(ready)
     finally:

@@ -100,8 +100,9 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ("daemon", "status"): Command(
         module="daemon_status",
         summary="Say whether the daemon runs, and how it is",
-        usage="cueloop daemon status [--json]",
+        usage="cueloop daemon status [--json | --prometheus]",
         example="cueloop daemon status --json | jq .running",
+        flags=(Flag("prometheus", None, "print metrics in the text form of Prometheus"),),
         notes="Starts nothing. Exit code 3: it does not run.",
     ),
     ("daemon", "list"): Command(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cueloop_client.exchange import ask
-from cueloop_client.failures import NOT_RUNNING
+from cueloop_client.failures import NOT_RUNNING, Usage
+from cueloop_client.prometheus import exposition
 from cueloop_client.reach import reach
 from cueloop_client.session_text import age_text
 from cueloop_client.shapes import answer, count, text
@@ -19,17 +20,24 @@ if TYPE_CHECKING:
 def run(context: Context) -> int:
     """Say how the daemon is; exit code 3 if none runs. Never starts one."""
     world, root = context.world, context.root()
+    in_prometheus = context.values.has("prometheus")
+    if in_prometheus and context.json:
+        raise Usage("--json and --prometheus contradict each other.")
     deadline = world.deadline(context.seconds)
     sock = reach(root, world, deadline)
     if sock is None:
-        if context.json:
+        if in_prometheus:
+            world.write(1, exposition(None, shown(root.path)).encode())
+        elif context.json:
             context.print_json({"running": False})
         else:
             context.print(f"No daemon runs for {shown(root.path)}.")
         return NOT_RUNNING
     with sock:
         status = answer(ask(sock, "daemon.status", {}, deadline))
-    if context.json:
+    if in_prometheus:
+        world.write(1, exposition(status, shown(root.path)).encode())
+    elif context.json:
         context.print_json({"running": True, **status})
     else:
         context.print_title(f"The daemon of {shown(root.path)} runs.")

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 READY := $(VENV)/.ready
 SHELL := /bin/sh
 
@@ -29,8 +30,9 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY)
 	@"$(BIN)/python" examples/demo.py $(if $(REPO),--repo "$(REPO)")
 
+# Most tests wait most of the time, for processes and for limits to pass. One after the other: make test WORKERS=0
 test: $(READY)
-	"$(BIN)/python" -m pytest
+	"$(BIN)/python" -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(READY)
 	"$(BIN)/ruff" format --check .
@@ -62,7 +64,9 @@ packages: $(READY)
 lock: $(READY)
 	"$(BIN)/python" -m pip install --quiet pip-tools
 	"$(BIN)/python" -m piptools compile -q --extra dev --extra test --generate-hashes --allow-unsafe --no-emit-index-url \
-	  --no-emit-trusted-host --strip-extras --no-header --no-annotate -o constraints.txt pyproject.toml
+	  --no-emit-trusted-host --no-emit-find-links --strip-extras --no-header --no-annotate -o constraints.txt pyproject.toml
+	@printf '# Every package that the project is built and tested with, by version and hash. Renew with: make lock\n\n' | \
+	  cat - constraints.txt > constraints.new && mv constraints.new constraints.txt
 
 clean:
 	rm -rf "$(VENV)" .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cueloop_client.flags import Flag
 from cueloop_client.table import COMMANDS, GROUPS, LATER, PARTLY_OURS
+from cueloop_client.topics import TOPICS
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
@@ -57,6 +58,13 @@ class Help(Frozen):
     command: tuple[str, ...]
 
 
+class Complete(Frozen):
+    """A shell asks what may stand at the cursor; `words` are as `cueloop_client.complete` takes them."""
+
+    shell: str
+    words: tuple[str, ...]
+
+
 class Version(Frozen):
     """The version is asked for, for people or as JSON."""
 
@@ -69,11 +77,15 @@ class Wrong(Frozen):
     message: str
 
 
-Meaning = Ours | Later | PassedOn | Help | Version | Wrong
+Meaning = Ours | Later | PassedOn | Help | Version | Complete | Wrong
+
+SHELLS = ("bash", "zsh", "fish")
 
 
 def meaning(argv: Sequence[str]) -> Meaning:
     """What the arguments (without the program's name) ask for."""
+    if len(argv) > 3 and argv[0] == "complete" and argv[1] in SHELLS and argv[2] == "--":
+        return Complete(argv[1], tuple(argv[3:]))
     before, words, unknown = _globals(argv)
     names = [flag.name for flag, _ in before]
     if not words:
@@ -114,7 +126,8 @@ def _asked_help(words: Sequence[str]) -> Help | None:
     """`help …`, and `--help` after the first words of commands that are ours only in part; None for all else."""
     if words[0] == "help":
         about = tuple(words[1:])
-        return Help(about) if not about or about in GROUPS or about in LATER or _begins_ours(about) else None
+        is_topic = len(about) == 1 and about[0] in TOPICS
+        return Help(about) if not about or is_topic or about in GROUPS or about in LATER or _begins_ours(about) else None
     *first, last = words
     return Help(tuple(first)) if last in ("--help", "-h") and words[0] == "machine" and _begins_ours(tuple(first)) else None
 

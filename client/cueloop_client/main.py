@@ -60,7 +60,7 @@ def _call(asked: Ours, argv: Sequence[str], world: World) -> int:
 
 
 def _tell(asked: Meaning, world: World) -> int:
-    """What is no command of ours: help, version, a command for the Rust tool, or a mistake."""
+    """What is no command of ours: help, version, a shell's question, a command for the Rust tool, or a mistake."""
     from cueloop_client import argv, pages
     from cueloop_client.context import encoded
     from cueloop_client.failures import Usage
@@ -70,6 +70,10 @@ def _tell(asked: Meaning, world: World) -> int:
             world.write(1, encoded(pages.help_page(command)))
         case argv.Version(json=as_json):
             world.write(1, encoded(pages.version(as_json=as_json)))
+        case argv.Complete(shell=shell, words=words):
+            from cueloop_client.complete import complete
+
+            return complete(shell, words, world)
         case argv.PassedOn(name=name, argv=arguments):
             import os
 

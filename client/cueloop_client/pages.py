@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from cueloop_client.argv import GLOBAL
+from cueloop_client.completions_table import GROUP_NOTES
 from cueloop_client.table import COMMANDS, GROUPS, LATER
+from cueloop_client.topics import TOPICS, topic_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ Passed on to the Rust tool `cueloop`, with their arguments untouched: all other 
 Options, before or after a command of ours:
 {options}
 
-`cueloop COMMAND --help` says more about a command.
+`cueloop COMMAND --help` and `cueloop help COMMAND` say more about a command, `cueloop help environment` and `cueloop help exit-codes`
+about all of them. `cueloop completions` prints what makes a shell complete them.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon runs (daemon status), 130 Ctrl-C.
 Example: cueloop session show
 """
@@ -43,6 +46,8 @@ def help_page(command: tuple[str, ...]) -> str:
         return group_page(command)
     if command in LATER:
         return not_yet(command) + "\n"
+    if len(command) == 1 and command[0] in TOPICS:
+        return topic_page(command[0])
     if command:
         return partly_page(command)
     from textwrap import fill
@@ -74,7 +79,8 @@ def group_page(group: tuple[str, ...]) -> str:
     rows = [(" ".join(words), entry.summary if entry else "not in this version yet") for words, entry in entries]
     there = [entry for _, entry in entries if entry is not None]
     example = there[0].example if there else "cueloop session show"
-    return f"usage: cueloop {group[0]} COMMAND\n\n" + "\n".join(_columns(rows)) + f"\n\nExample: {example}\n"
+    more = f"\n\n{GROUP_NOTES[group]}" if group in GROUP_NOTES else ""
+    return f"usage: cueloop {group[0]} COMMAND\n\n" + "\n".join(_columns(rows)) + f"{more}\n\nExample: {example}\n"
 
 
 def partly_page(beginning: tuple[str, ...]) -> str:

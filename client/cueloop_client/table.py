@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cueloop_client.command import Command as Command
+from cueloop_client.completions_table import COMPLETIONS
 from cueloop_client.flags import Flag
 from cueloop_client.run_table import RUNS
 
@@ -125,7 +126,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("doctor",): Command(
         module="doctor",
-        summary="Say what is wrong here and what to do, what the next run would do and why, and which agents there are",
+        summary="Say what is wrong here, what to do, what the next run would do and why, and which agents there are",
         usage="cueloop doctor [--json] [--no-versions]",
         example="cueloop doctor --json | jq -r '.findings[].fix'",
         flags=(Flag("no-versions", None, "do not start the agents' programs to ask them for their versions"),),
@@ -135,16 +136,18 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
             "Exit code 0: nothing is wrong (warnings may be there), 1: at least one error. docs/doctor.md has all findings."
         ),
     ),
+    **COMPLETIONS,
 }
 
 LATER: Mapping[tuple[str, ...], str] = {
-    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "completions", "dial-stdio")},
+    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "dial-stdio")},
 }
 """Commands of ours that this version does not have yet → how people call them. They are never passed on by themselves."""
 
 GROUPS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("session",): ("show", "clear"),
     ("daemon",): ("start", "stop", "restart", "status", "list", "logs"),
+    ("completions",): ("bash", "zsh", "fish"),
     ("run",): ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output"),
 }
 """First words that need a second one."""

@@ -1,0 +1,83 @@
+"""`cueloop complete SHELL -- …`: what the shells call when somebody presses Tab. Standard library only until a daemon is missing.
+
+It never starts a daemon, never says anything but candidates, and is over by its deadline: a shell that knows less is better than one that
+makes people wait.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+
+from cueloop_client.complete_shells import Word, clean, for_bash, split, with_tabs
+from cueloop_client.complete_values import Candidate
+from cueloop_client.complete_wanted import Wanted, wanted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cueloop_client.world import World
+
+SECONDS = 0.4
+"""For everything after the start of Python, so that the whole is over within half a second."""
+
+
+def complete(shell: str, words: Sequence[str], world: World) -> int:
+    """Write the candidates; the exit code is always 0.
+
+    `words` are for bash COMP_TYPE, COMP_WORDBREAKS, the terminal's columns and the line up to the cursor; for the other shells the words
+    after the program's name up to the cursor, without quotes but in the last word of fish.
+    """
+    with suppress(Exception):
+        asked = _asked(shell, words)
+        found = wanted([word.value for word in asked])
+        if found.files is not None:
+            world.write(1, f"{found.files.name}\n".encode())
+            return 0
+        told = _told(shell, words, asked[-1], found, found.words)
+        if found.live is not None:
+            told = _with_live(shell, words, asked[-1], found, world, told)
+        world.write(1, told)
+    return 0
+
+
+def _asked(shell: str, words: Sequence[str]) -> list[Word]:
+    """The words after the program's name; the last one is being typed."""
+    if shell == "bash":
+        return split(words[3])[1:]
+    last = split(words[-1])[-1].value if shell == "fish" else words[-1]  # fish tells the word at the cursor as it was typed
+    return [Word(word, word) for word in (*words[:-1], last)]
+
+
+def _with_live(shell: str, words: Sequence[str], last: Word, found: Wanted, world: World, fallback: bytes) -> bytes:
+    """The same with what the repository knows. At the deadline the process writes `fallback` and ends, whatever it is about."""
+    from cueloop_client.complete_live import live
+
+    def give_up(number: int, frame: object) -> None:
+        with suppress(Exception):
+            world.write(1, fallback)
+        os._exit(0)
+
+    assert found.live is not None
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        known = live(found.live, found.given, world, SECONDS)
+    except Exception:
+        known = ()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    more = [one for one in known if one.value.startswith(found.prefix)]
+    return _told(shell, words, last, found, [*more, *found.words])
+
+
+def _told(shell: str, words: Sequence[str], last: Word, found: Wanted, candidates: Sequence[Candidate]) -> bytes:
+    fitting = clean(candidates)
+    if shell == "bash":
+        kind, breaks, columns = words[:3]
+        lines = for_bash(fitting, found.before, last, breaks, kind, int(columns) if columns.isdigit() else 80)
+    else:
+        lines = with_tabs(fitting, found.before if shell == "fish" else "")
+    return "".join(f"{line}\n" for line in ("words", *lines)).encode()

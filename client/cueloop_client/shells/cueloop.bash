@@ -1,0 +1,17 @@
+# cueloop in bash 4.4 or newer: the candidates come from `cueloop complete`, quoted as they have to stand on the line.
+_cueloop() {
+    local IFS=$' \t\n' kind line
+    COMPREPLY=()
+    {
+        IFS= read -r kind || return 0
+        while IFS= read -r line; do
+            COMPREPLY+=("$line")
+        done
+    } <<<"$(command cueloop complete bash -- "$COMP_TYPE" "$COMP_WORDBREAKS" "${COLUMNS:-80}" "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)"
+    case $kind in
+        folders) compopt -o dirnames ;;
+        files) compopt -o default ;;
+    esac
+    return 0
+}
+complete -o nosort -F _cueloop cueloop

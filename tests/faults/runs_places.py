@@ -29,6 +29,9 @@ work(f"did {PHASE} of {TASK}\\n")
 
 GATE = '#!/bin/sh\necho "$CUELOOP_RUN_ID" >>"$(dirname "$0")/gates"\n'
 
+OUTCOMES = {"one": "ran", "loop": "completed"}
+"""Of a run that did all that it was to do."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -125,7 +128,7 @@ class Trials:
         """The run did everything once, said everything once, and has left nothing."""
         stage = self.faults.stage
         no_shim_left(self.faults)
-        assert notes[-1]["summary"]["outcome"] in ("ran", "stopped"), f"{about}: {notes[-1]}"
+        assert notes[-1]["summary"]["outcome"] == OUTCOMES[self.shape.mode], f"{about}: {notes[-1]}"
         calls, queued, done = self._calls(), *stage.statuses()
         phases = self._phases()
         for one in self._ids():
@@ -169,8 +172,8 @@ def telling(places: list[str]) -> list[int]:
     ]
 
 
-def kill_at_each(shape: Shape, *, everywhere: bool = False, at_once: int = 2) -> int:
-    """Play a run of this shape for each place; how many were killed."""
+def kill_at_each(shape: Shape, *, everywhere: bool = False, at_once: int = 2) -> tuple[int, int]:
+    """Play a run of this shape for each place; how many were killed, and of how many places that there are."""
     trials = [Trials(shape, 400) for _ in range(at_once)]
     try:
         whole = trials[0].whole()
@@ -182,12 +185,13 @@ def kill_at_each(shape: Shape, *, everywhere: bool = False, at_once: int = 2) ->
 
         with ThreadPoolExecutor(at_once) as pool:
             list(pool.map(play, range(at_once)))
-        return len(wanted)
+        return len(wanted), len(whole.places)
     finally:
         for one in trials:
             one.faults.close()
 
 
 if __name__ == "__main__":
-    for shape in (Shape("one", 1), Shape("one", 3), Shape("loop", 2, tasks=2)):
-        print(shape, "killed at", kill_at_each(shape, everywhere="everywhere" in sys.argv), "places", flush=True)
+    for shape in (Shape("loop", 2, tasks=2), Shape("one", 1), Shape("one", 3)):
+        killed, there = kill_at_each(shape, everywhere="everywhere" in sys.argv)
+        print(f"{shape}: killed at {killed} of {there} places", flush=True)

@@ -5,10 +5,14 @@ Shim and agent are gone with it. What was accepted is completed, what was begun 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from cueloop_daemon.runs.types import NotStarted, Order
+from runs.fakes import Script
+from runs.program import claude
 from runs.program.played import Stage, config, task
 from runs.program.stories import Story, works
 from runs.program.test_kills import die
@@ -26,6 +30,34 @@ STORIES = (
     ),
 )
 
+WORDS = {
+    "You work alone": "implement",
+    "You plan one task": "plan",
+    "You carry out the plan": "implement",
+    "You review work": "review",
+}
+
+
+@dataclass
+class Calls:
+    """The phases in which the agents of a story were asked to work, in order: one that goes on is where its conversation is."""
+
+    made: list[str] = field(default_factory=list)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def of(self, story: Story) -> Story:
+        """The same story, with its agents counted."""
+
+        def play(stage: Stage, order: Order) -> Script | NotStarted:
+            if order.kind == "agent":
+                conversation, is_continued = claude.id_of(order)
+                if not is_continued:
+                    self._known[conversation] = next(word for words, word in WORDS.items() if stage.said(order).startswith(words))
+                self.made.append(self._known[conversation])
+            return story.play(stage, order)
+
+        return replace(story, play=play)
+
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 async def test_a24_the_next_run_takes_up_what_a_power_cut_left(story: Story, tmp_path: Path) -> None:
@@ -36,15 +68,22 @@ async def test_a24_the_next_run_takes_up_what_a_power_cut_left(story: Story, tmp
         seen.setdefault(repr(whole.remains()), len(points))
         points.append(f"{key} {point}")
 
-    whole = story.stage(tmp_path / "whole")
+    all_calls = Calls()
+    whole = all_calls.of(story).stage(tmp_path / "whole")
     await whole.life(look)
     names = sorted(str(one["id"]) for one in story.tasks)
     for number in seen.values():
-        stage = story.stage(tmp_path / str(number))
+        calls = Calls()
+        stage = calls.of(story).stage(tmp_path / str(number))
         await die(stage, number)
+        before, told = len(calls.made), sum(event["kind"] == "phase_completed" for event in stage.events())
         stage.reboot({"mode": "resume"})
         state = await stage.life()
         where = f"after a power cut at {points[number]}"
+        after = calls.made[before:]
+        finished = len(all_calls.made) - len(after)
+        assert after == all_calls.made[finished:], f"{where}: the rest of the phases, in order, whatever iteration they belong to"
+        assert told <= finished <= before, f"{where}: none that was told to be finished again, none passed over"
         assert state.ending is not None, where
         # The limit of a `run one` was 1, and is kept by the loop that resumes its session.
         assert state.ending.outcome in ("no_candidates", "completed"), (where, state.ending, stage.events()[-3:])

@@ -122,21 +122,30 @@ async def _begin_or_go_on(scene: Scene) -> Trouble | None:
 
 
 async def _next(state: State, task: TaskState, journal: Journal, world: World) -> State:
-    """The phase after this one, the next iteration, or the end of the task's work."""
+    """The phase after this one, the next iteration, or the end of the task's work.
+
+    The session leads there before the scope is over: whoever resumes it neither repeats what is done here nor passes over a phase
+    of the next iteration.
+    """
     ids = {"seconds": None, "last_seconds": task.seconds or 0, "fresh_starts": 0}
     fresh = {"is_resumed": False, "is_worked": False, "message": None, **ids}
     if task.phase < last_phase(task.phases):
-        after = task.model_copy(update={**fresh, "phase": task.phase + 1})
-        return state.model_copy(update={"task": after, "next": "phase"})
-    session = task.session.model_copy(update={"iterations_completed": min(task.iteration, MOST_ITERATIONS)})
+        session = task.session.model_copy(update={"current_phase": task.phase + 1})
+        etag = await save(journal, world, "moved", session)
+        moved = {"session": session, "session_etag": etag, "phase": task.phase + 1}
+        return state.model_copy(update={"task": task.model_copy(update={**fresh, **moved}), "next": "phase"})
+    is_last = task.iteration >= task.iterations
+    first = first_phase(task.phases)
+    reached = {"iterations_completed": min(task.iteration, MOST_ITERATIONS), "current_phase": task.phase if is_last else first}
+    session = task.session.model_copy(update=reached)
     etag = await save(journal, world, "iteration", session)
-    moved = {"session": session, "session_etag": etag, "iteration": task.iteration + 1, "phase": first_phase(task.phases)}
+    moved = {"session": session, "session_etag": etag, "iteration": task.iteration + 1, "phase": first}
     after = task.model_copy(update={**fresh, **moved})
-    return state.model_copy(update={"task": after, "next": "phase" if after.iteration <= task.iterations else "finish"})
+    return state.model_copy(update={"task": after, "next": "finish" if is_last else "phase"})
 
 
 async def _write(state: State, task: TaskState, journal: Journal, world: World) -> TaskState:
-    """The session before the phase; where it says so already, as after `begin`, it is not written again."""
+    """The session before the phase; where it says so already, as after `begin` or another phase, it is not written again."""
     session = task.session.model_copy(update={"current_phase": task.phase, "tasks_completed_in_loop": state.tasks_done})
     if session == task.session:
         return task

@@ -31,8 +31,8 @@ Passed on to the Rust tool `cueloop`, with their arguments untouched: all other 
 Options, before or after a command of ours:
 {options}
 
-`cueloop COMMAND --help` and `cueloop help COMMAND` say more about a command, `cueloop help environment` and `cueloop help exit-codes`
-about all of them. `cueloop completions` prints what makes a shell complete them.
+`cueloop COMMAND --help` and `cueloop help COMMAND` say more about a command, `cueloop help environment` and
+`cueloop help exit-codes` about all of them. `cueloop completions` prints what makes a shell complete them.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon runs (daemon status), 130 Ctrl-C.
 Example: cueloop session show
 """

@@ -74,12 +74,32 @@ def local_lock_path(root: Root, uid: int) -> str:
 
 
 def runtime_folders(environ: Mapping[str, str], uid: int) -> tuple[str, ...]:
-    """Where this user's sockets may be, best first: the session's runtime folder, if it is ours, 0700 and short enough, and `/tmp`."""
+    """Where this user's sockets may be, best first: the session's runtime folder, if it is ours, 0700 and short enough, and `/tmp`.
+
+    Last, whatever the environment says, where a service manager listens. Only the first is made where it is missing.
+    """
     preferred = environ.get("TMPDIR" if sys.platform == "darwin" else "XDG_RUNTIME_DIR", "")
     name = f"cueloopd-{uid}" if sys.platform == "darwin" else "cueloopd"
     folder = os.path.join(preferred, name)
     usable = os.path.isabs(preferred) and fits(os.path.join(folder, "0" * 16)) and _is_own_folder(preferred, uid)
-    return (folder, local_folder(uid)) if usable else (local_folder(uid),)
+    folders = (folder, local_folder(uid)) if usable else (local_folder(uid),)
+    managed = service_folder(uid)
+    return folders if managed is None or managed in folders else (*folders, managed)
+
+
+def service_folder(uid: int) -> str | None:
+    """Where the user's service manager listens for all of the user's processes; None where this user has no such place.
+
+    A login, cron or ssh may lack `XDG_RUNTIME_DIR`. On macOS `TMPDIR` and `/tmp` are swept, and launchd makes no folders.
+    """
+    if sys.platform == "darwin":
+        import pwd
+
+        try:
+            return os.path.join(pwd.getpwuid(uid).pw_dir, "Library/Caches/cueloopd")
+        except KeyError:
+            return None
+    return f"/run/user/{uid}/cueloopd" if _is_own_folder(f"/run/user/{uid}", uid) else None
 
 
 def runtime_folder(environ: Mapping[str, str], uid: int) -> str:
@@ -176,7 +196,7 @@ def read_locator(root: Root, uid: int) -> Locator | None:
     """
     data = _own_regular_file(root.join(FOLDER, LOCATOR), uid)
     locator = parse_locator(data) if data is not None else None
-    if locator is None or not _names_our_place(locator.socket, root, uid) or locator.host != os.uname().nodename:
+    if locator is None or not names_our_place(locator.socket, root, uid) or locator.host != os.uname().nodename:
         return None
     return locator if is_same_process(locator.pid, locator.start_time, locator.boot_id) else None
 
@@ -186,11 +206,12 @@ def find_socket(root: Root, environ: Mapping[str, str], uid: int) -> tuple[str, 
     located = read_locator(root, uid)
     places = [located.socket] if located else []
     computed = [os.path.join(folder, root_hash(root), SOCKET) for folder in runtime_folders(environ, uid)]
-    places += [path for path in computed if path not in places and _names_our_place(path, root, uid)]
+    places += [path for path in computed if path not in places and names_our_place(path, root, uid)]
     return tuple(path for path in places if _is_socket(path))
 
 
-def _names_our_place(path: str, root: Root, uid: int) -> bool:
+def names_our_place(path: str, root: Root, uid: int) -> bool:
+    """Whether a socket at `path` can be this root's: named as ours is, in a private folder of `uid` with this root's hash."""
     folder, name = os.path.split(path)
     if not os.path.isabs(path) or name != SOCKET or not fits(folder) or os.path.basename(folder) != root_hash(root):
         return False

@@ -14,7 +14,7 @@ from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.records import Conversation
 from cueloop_daemon.runs.state import State
 from cueloop_daemon.runs.store import Unrecordable
-from cueloop_daemon.runs.types import Diverged, RunCancelled
+from cueloop_daemon.runs.types import Diverged, RunCancelled, TaskConflict
 from runs.conftest import NewRecord
 from runs.fakes import Killed, MemoryStore, ending, later
 from runs.records import KillAt, Record, warned
@@ -304,6 +304,46 @@ async def test_a_cancel_in_an_act_leaves_the_step_and_the_scope_can_end(record: 
         await journal.step("order", Order(number=9), act, ORDER, NUMBER)
     await journal.checkpoint(State(next="close"))
     assert (await record.journal()).state.next == "close"
+
+
+async def refuse(wanted: Order, again: bool) -> int:
+    raise TaskConflict("somebody keeps writing the file")
+
+
+@pytest.mark.parametrize("lives_before", [0, 1])
+async def test_an_act_that_raises_ends_the_scope_in_the_first_life_and_in_a_later_one(record: Record, lives_before: int) -> None:
+    for _ in range(lives_before):
+        with pytest.raises(Killed):
+            await (await record.journal(KillAt(key="order", point="intent"))).step(
+                "order", Order(number=1), refuse, ORDER, NUMBER
+            )
+    journal = await record.journal()
+    with pytest.raises(TaskConflict):
+        await journal.step("order", Order(number=1), refuse, ORDER, NUMBER)
+    used = journal.order_number() - 1
+    await journal.checkpoint(State(next="fail"))
+    journal = await record.journal()
+    assert (journal.state.next, journal.order_number() > used) == ("fail", True)
+
+
+async def test_what_a_program_does_after_an_act_that_raised_is_answered_from_the_record_and_the_act_is_asked_again(
+    record: Record,
+) -> None:
+    asked: list[bool] = []
+
+    async def refused(wanted: Order, again: bool) -> int:
+        asked.append(again)
+        return await refuse(wanted, again)
+
+    outside = Outside()
+    for _ in range(2):
+        journal = await record.journal()
+        with pytest.raises(TaskConflict):
+            await journal.step("order", Order(number=1), refused, ORDER, NUMBER)
+        assert await journal.note("now", later(outside.tick), NUMBER) == 1
+        await journal.flush()
+    assert asked == [False, True]
+    assert outside.clock == 1
 
 
 async def test_a_daemon_that_leaves_finishes_an_act_but_not_its_wait(record: Record) -> None:

@@ -114,7 +114,10 @@ class RunJournal:
     async def step(
         self, key: str, intent: I, act: Callable[[I, bool], Awaitable[T]], intent_codec: TypeAdapter[I], codec: TypeAdapter[T]
     ) -> T:
-        """See `types.Journal`. In a later life the intent that was recorded counts, not the one given now."""
+        """See `types.Journal`. In a later life the intent that was recorded counts, not the one given now.
+
+        What `act` raises comes out and is not recorded: the program may end the scope with it, or go on behind it.
+        """
         record = self._on_record(key, "S")
         if record is not None and record.result is not None:
             return self._passed(record, codec)
@@ -129,8 +132,9 @@ class RunJournal:
         try:
             with self._acting():
                 result = await act(intent_codec.validate_json(meant), again)
-        except RunCancelled:
-            self._idx += 1  # left in the middle: the scope ends here, and forgets it
+        except Exception:
+            self._keys.add(key)
+            self._idx += 1  # left without a result: a scope that ends here forgets it, a life that begins here asks the act again
             raise
         self._probe(key, "acted")
         made = codec.dump_json(result)

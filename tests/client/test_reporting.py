@@ -96,7 +96,7 @@ def test_a_folder_that_is_named_and_missing_is_wrong_usage() -> None:
         ("session --help", 0, "session clear"),
         ("session show --help", 0, "Example: cueloop session show"),
         ("--version", 0, f"cueloop {__version__} ("),
-        ("doctor", 2, "`doctor` is not in this version yet"),
+        ("fleet", 2, "`fleet` is not in this version yet"),
         ("session", 2, "`session` alone is no command: it takes show, clear."),
         ("--json task list", 2, "--json before `task` is not possible"),
     ],

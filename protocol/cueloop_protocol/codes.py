@@ -219,9 +219,13 @@ def version_mismatch(message: str, versions: Mapping[str, Any], remedy: str) -> 
     return RpcError(VERSION_MISMATCH, message, detail=remedy, versions=dict(versions))
 
 
-def shutting_down() -> RpcError:
-    """The daemon is draining."""
-    return RpcError(SHUTTING_DOWN, "The daemon is shutting down; nothing was done.")
+def shutting_down(reason: str | None = None, process: Mapping[str, Any] | None = None) -> RpcError:
+    """The daemon is draining. `process` (pid, start_time, boot_id) is who may be waited for, unless `reason` is `replaced`: then a
+    successor has its socket already.
+    """
+    return RpcError(
+        SHUTTING_DOWN, "The daemon is shutting down; nothing was done.", reason=reason, process=dict(process or {}) or None
+    )
 
 
 def conflict(message: str, *, detail: str | None = None, session_etag: str | None = None) -> RpcError:

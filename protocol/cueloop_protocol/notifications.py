@@ -70,9 +70,15 @@ class GapNotification(Announcement):
 
 
 class ClosingNotification(Wire):
-    """The daemon goes, and says why, before it closes the connection."""
+    """The daemon goes, and says why, before it closes the connection. It is gone when that very process is.
+
+    `replaced`: a successor has the socket, and a new connection is served by that one.
+    """
 
     reason: ShutdownReason
+    pid: Maybe[int] = None
+    start_time: Maybe[str] = None
+    boot_id: Maybe[str] = None
 
 
 @dataclass(frozen=True, slots=True)

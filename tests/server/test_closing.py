@@ -69,6 +69,8 @@ async def test_what_does_not_end_by_itself_is_cancelled_after_the_grace(method: 
             await running.world.begins("a").wait()
             running.server.close("stopped")
             assert (await client.next())["method"] == "daemon.closing"
+            if method == "wait":  # it only read; of the other nobody can say that nothing was done
+                assert code(await client.next()) == codes.SHUTTING_DOWN
             assert await client.ended()
         assert running.world.told[-1] == "cancelled a"
 
@@ -120,6 +122,41 @@ async def test_who_came_and_was_not_let_in_yet_is_told_too() -> None:
                     running.server.close("upgrade")
                     for client in (first, second, third, fourth):
                         assert await client.next() == FAREWELL
+
+
+@pytest.mark.parametrize("sent", [b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n' * 3, b'{"jsonrpc":"2.0"'])
+async def test_what_lies_in_a_connection_when_its_input_ends_is_answered(sent: bytes) -> None:
+    """Whole requests and the beginning of one; who sends after that is told by the system."""
+    async with serving(dataclasses.replace(QUICK, in_flight=1, grace=0.05)) as running, running.client() as client:
+        await client.ask("wait", "w", name="a")  # nothing is read behind this
+        await running.world.begins("a").wait()
+        await client.raw(sent)
+        running.server.close("stopped")
+        answers = [await client.next() for _ in range(2 + max(1, sent.count(b"\n")))]
+        assert answers[0]["method"] == "daemon.closing"
+        assert answers[1]["id"] == "w"
+        assert [code(answer) for answer in answers[1:]] == [codes.SHUTTING_DOWN] * (len(answers) - 1)
+        assert await client.ended()
+
+
+async def test_with_an_heir_name_and_queue_are_left_as_they_are() -> None:
+    async with serving() as running, running.client() as client:
+        await client.call("ping")
+        fd, identity = running.listener.duplicate(), running.listener.identity
+        assert identity is not None
+        running.server.close("replaced", has_heir=True)
+        assert (await client.next())["params"]["reason"] == "replaced"
+        assert await client.ended()
+        async with running.client() as waiting:  # in the queue: nobody accepts
+            await waiting.ask("ping", 7)
+            heir = Listener.inherit(fd, running.path, identity)
+            async with anyio.create_task_group() as tasks:
+                server = Server(TABLE, World(), clock=FixedClock(), uid=os.getuid(), limits=QUICK)
+                await tasks.start(server.serve, heir)
+                assert (await waiting.next())["id"] == 7
+                assert heir.still_ours()
+                server.close("stopped")
+        assert not os.path.exists(running.path)
 
 
 async def test_the_end_of_the_surrounding_scope_ends_everything() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from cueloop_daemon.server.calls import Calls, Outcome, settle
+from cueloop_daemon.server.dispatch import Bound
 from cueloop_daemon.server.envelope import Absent, Invalid, Message, joined, refusal
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.writer import Writer
@@ -19,13 +21,20 @@ S = TypeVar("S")
 class Batch(Generic[S]):
     """One batch of one connection. `run` once."""
 
-    def __init__(self, calls: Calls[S], writer: Writer, limits: Limits) -> None:
+    def __init__(self, calls: Calls[S], writer: Writer, limits: Limits, unmade: Callable[[Bound[S]], Outcome]) -> None:
+        """`unmade`: the outcome of a call that was ended from outside."""
         self._calls = calls
         self._writer = writer
         self._limits = limits
         self._answers: list[bytes] = []
         self._size = 0
         self._holds = 0
+        self._unmade = unmade
+        self._scope = anyio.CancelScope()
+
+    def stop(self) -> None:
+        """End the call that is being made; the rest is answered with whatever new calls are answered with."""
+        self._scope.cancel()
 
     async def run(self, items: list[Message | Invalid]) -> None:
         """Make the calls in their order and send one answer, if any is wanted. After a subscription in it, events wait for it."""
@@ -56,12 +65,12 @@ class Batch(Generic[S]):
         begun = self._calls.begin(item)
         if isinstance(begun, Outcome):
             return begun
-        scope = anyio.CancelScope()
+        scope = self._scope = anyio.CancelScope()
         forget = self._calls.may_be_cancelled(begun.bound, scope)
         try:
             with scope:
                 return await self._calls.finish(begun, self._hold)
-            return self._calls.withdrawn(begun.bound)
+            return self._unmade(begun.bound)
         finally:
             forget()
 

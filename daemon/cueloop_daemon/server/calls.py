@@ -60,7 +60,7 @@ class Calls(Generic[S]):
         clock: Clock,
         peer: Peer,
         writer: Writer,
-        is_closing: Callable[[], bool],
+        refusal: Callable[[], RpcError | None],
         traffic: Traffic,
     ) -> None:
         self._traffic = traffic
@@ -69,7 +69,7 @@ class Calls(Generic[S]):
         self._clock = clock
         self._peer = peer
         self._writer = writer
-        self._is_closing = is_closing
+        self._refusal = refusal
         self._scopes: dict[tuple[type, object], list[anyio.CancelScope]] = {}
 
     def begin(self, message: Message) -> Outcome | Pending[S]:
@@ -85,8 +85,8 @@ class Calls(Generic[S]):
         return made
 
     def _begin(self, message: Message, began: float) -> Outcome | Pending[S]:
-        if self._is_closing():
-            return self._refused(message.id, codes.shutting_down())
+        if (refused := self._refusal()) is not None:
+            return self._refused(message.id, refused)
         bound = self._dispatcher.bind(message)
         if isinstance(bound, RpcError):
             return self._refused(message.id, bound)
@@ -119,7 +119,11 @@ class Calls(Generic[S]):
 
     def withdrawn(self, bound: Bound[S]) -> Outcome:
         """The outcome of a call that was cancelled by its id."""
-        return self._refused(bound.id, codes.cancelled())
+        return self.refused(bound, codes.cancelled())
+
+    def refused(self, bound: Bound[S], error: RpcError) -> Outcome:
+        """The outcome of a call that was not made."""
+        return self._refused(bound.id, error)
 
     def _refused(self, id: Id | Absent, error: RpcError) -> Outcome:  # noqa: A002  (the protocol's word)
         self._traffic.failed(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -16,7 +17,7 @@ from pydantic import BaseModel
 
 from cueloop_daemon.server.batch import Batch
 from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle
-from cueloop_daemon.server.dispatch import Dispatcher
+from cueloop_daemon.server.dispatch import Bound, Dispatcher
 from cueloop_daemon.server.envelope import Invalid, Message, messages, notification, read, refusal
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.parting import CHUNK, is_gone, part
@@ -38,6 +39,8 @@ class Counters:
     connections: int = 0
     refused: int = 0
     requests: int = 0
+    durable: int = 0
+    """Calls under way that outlive their connection."""
     traffic: Traffic = field(default_factory=Traffic)
 
 
@@ -51,7 +54,8 @@ class Shell(Generic[S]):
     limits: Limits
     durable: TaskGroup
     """Where calls run that outlive their connection."""
-    is_closing: Callable[[], bool]
+    refusal: Callable[[], RpcError | None]
+    """What requests are answered with once the server ends; None until then."""
     counters: Counters = field(default_factory=Counters)
 
 
@@ -67,9 +71,11 @@ class Connection(Generic[S]):
         self._writer = Writer(sock, shell.limits.queued)
         self.peer = Peer(number, pid, self._writer)
         traffic = shell.counters.traffic
-        self._calls = Calls(shell.dispatcher, shell.services, shell.clock, self.peer, self._writer, shell.is_closing, traffic)
+        self._calls = Calls(shell.dispatcher, shell.services, shell.clock, self.peer, self._writer, shell.refusal, traffic)
         self._greeting = anyio.CancelScope()
         self._dismissal: RpcError | None = None
+        self._input_ended = False
+        self._reading: set[Callable[[], None]] = set()  # ends one call that only reads
         self._under_way = 0
         self._one_less = anyio.Event()
         self._has_more = False  # the last read filled its buffer
@@ -112,7 +118,8 @@ class Connection(Generic[S]):
             self._writer.send(refusal(None, self._dismissal))
             with anyio.move_on_after(self._limits.linger):
                 await self.settled()
-                await part(self._sock)
+                if not self._input_ended:
+                    await part(self._sock)
         elif not is_gone(self._sock):
             await self.settled()  # the peer only closed its own half, and still reads
 
@@ -120,6 +127,16 @@ class Connection(Generic[S]):
         """End a connection that has not spoken yet, with a reason."""
         self._dismissal = error
         self._greeting.cancel()
+
+    def end_input(self) -> None:
+        """Take nothing more: what has come is still answered, then the connection ends. Who sends from here on is told at once
+        by the system (a broken pipe), so that nobody wonders whether a request was read.
+        """
+        self._input_ended = True
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RD)
+        for stop in list(self._reading):
+            stop()  # such calls only read, so that nothing was done; what waits behind them has its turn
 
     def tell(self, method: str, params: BaseModel) -> None:
         """Send a notification."""
@@ -176,7 +193,7 @@ class Connection(Generic[S]):
         """Begin what the frames ask for, in order. False: one of them ended the input."""
         for frame in frames:
             if isinstance(frame, FrameError):
-                self._dismissal = RpcError(frame.code, frame.message)
+                self._dismissal = self._unread(RpcError(frame.code, frame.message))
                 return False
             if self._turn >= self._limits.turn:
                 self._turn = 0
@@ -190,7 +207,7 @@ class Connection(Generic[S]):
                 value = read(frame) if len(frame) <= self._limits.big_frame else await anyio.to_thread.run_sync(read, frame)
             except RpcError as error:
                 self._shell.counters.traffic.failed(error)
-                self._writer.send(refusal(None, error))
+                self._writer.send(refusal(None, self._unread(error)))
             else:
                 self._begin(messages(value, self._limits.batch_items))
         return True
@@ -212,20 +229,35 @@ class Connection(Generic[S]):
     def _start(self, pending: Pending[S]) -> None:
         scope = anyio.CancelScope()
         forget = self._calls.may_be_cancelled(pending.bound, scope)  # already now, not when the task has its first turn
+        is_durable = pending.bound.entry.durable
         self._under_way += 1
+        self._shell.counters.durable += is_durable
+        if not is_durable:
+            self._reading.add(scope.cancel)
 
         async def finish() -> None:
             try:
                 outcome: Outcome | None = None
                 with scope:
                     outcome = await self._calls.finish(pending)
-                await self._deliver(outcome or self._calls.withdrawn(pending.bound))
+                await self._deliver(outcome or self._unmade(pending.bound))
             finally:
                 forget()
+                self._reading.discard(scope.cancel)
+                self._shell.counters.durable -= is_durable
                 self._ended_one()
 
-        group = self._shell.durable if pending.bound.entry.durable else self._tasks
+        group = self._shell.durable if is_durable else self._tasks
         group.start_soon(finish, name=pending.bound.method)
+
+    def _unread(self, error: RpcError) -> RpcError:
+        """Why a frame is no request; where we ended the input in its middle, that is the reason."""
+        return (self._shell.refusal() if self._input_ended else None) or error
+
+    def _unmade(self, bound: Bound[S]) -> Outcome:
+        """The outcome of a call that was ended: by its id, or because the server ends."""
+        refused = self._shell.refusal() if self._input_ended else None
+        return self._calls.withdrawn(bound) if refused is None else self._calls.refused(bound, refused)
 
     async def _deliver(self, outcome: Outcome) -> None:
         if outcome.body is not None:
@@ -238,11 +270,17 @@ class Connection(Generic[S]):
 
         async def finish() -> None:
             try:
-                await Batch(self._calls, self._writer, self._limits).run(items)
+                await batch.run(items)
             finally:
+                self._shell.counters.durable -= is_durable
+                self._reading.discard(batch.stop)
                 self._ended_one()
 
+        batch = Batch(self._calls, self._writer, self._limits, self._unmade)
         is_durable = any(isinstance(item, Message) and self._shell.dispatcher.is_durable(item.method) for item in items)
+        self._shell.counters.durable += is_durable
+        if not is_durable:
+            self._reading.add(batch.stop)
         (self._shell.durable if is_durable else self._tasks).start_soon(finish, name="batch")
 
     def _ended_one(self) -> None:

@@ -41,5 +41,8 @@ class Limits:
     """After `Server.close`, time for the calls that are under way. Then they are cancelled."""
     farewell: float = 1.0
     """After that: time for what is queued to be sent. A peer that does not read delays the end no longer."""
+    handover_grace: float = 1.0
+    handover_farewell: float = 0.2
+    """Both, when a successor takes the socket over: who waits in its queue waits no longer than this."""
     overdue: float = 2.0
     """After the grace, farewell included: time until the server reports that it cannot end by itself."""

@@ -63,6 +63,32 @@ class Listener:
         os.set_inheritable(fd, False)
         return cls(sock, path, None)
 
+    @classmethod
+    def inherit(cls, fd: int, path: str, identity: tuple[int, int]) -> Listener:
+        """Go on with a predecessor's listening socket at descriptor `fd`; its name, `identity` at `path`, is ours from then on.
+
+        It is listened to once more: from there on the kernel names us, not the predecessor, as the peer of new connections.
+        Raises OSError.
+        """
+        sock = socket.socket(fileno=fd)
+        os.set_inheritable(fd, False)
+        sock.listen(BACKLOG)
+        return cls(sock, path, identity)
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """Device and inode of the name; None if it belongs to somebody else."""
+        return self._identity
+
+    def duplicate(self) -> int:
+        """The same socket once more, as a descriptor that is the caller's."""
+        return os.dup(self._sock.fileno())
+
+    def let_go(self) -> None:
+        """Stop listening and leave name and queue to whoever else has the socket: those who wait are accepted by that one."""
+        self._identity = None
+        self.close()
+
     def still_ours(self) -> bool:
         """Whether callers who use the name reach this socket. A name that we did not make is not asked for."""
         return self._identity is None or _identity(self.path) == self._identity

@@ -28,6 +28,9 @@ from cueloop_protocol.shapes import ShutdownReason
 log = logging.getLogger(__name__)
 S = TypeVar("S")
 
+LAST_PATIENCE = 0.1
+"""Seconds that a silent connection has for its first frame when the server ends, whatever `limits.patience` is."""
+
 
 class Server(Generic[S]):
     """Serves one table to all who may come in. `serve` once.
@@ -46,8 +49,9 @@ class Server(Generic[S]):
         limits: Limits | None = None,
         overdue: Callable[[], None] | None = None,
         accept: Accept = accept_one,
+        process: Mapping[str, object] | None = None,
     ) -> None:
-        """`uid` is the only user who may come in.
+        """`uid` is the only user who may come in. `process` is told to whoever has to wait for our end: pid, start time, boot.
 
         `overdue` is called, in a thread of its own, when `serve` has not returned by `limits.grace + limits.overdue` after
         `close`, as something hangs that cannot be cancelled. It is expected to end the process.
@@ -61,7 +65,9 @@ class Server(Generic[S]):
         self._accept_one = accept
         self._door: Door[Connection[S]] = Door(self._limits)
         self._counters = Counters(traffic=Traffic(table))
+        self._process = dict(process or {})
         self._closing = anyio.Event()
+        self._has_heir = False
         self._reason: ShutdownReason | None = None
         self._changed = anyio.Event()  # somebody spoke or left
         self._waiting: deque[socket.socket] = deque()  # accepted, and not let in yet
@@ -77,6 +83,11 @@ class Server(Generic[S]):
     def connections(self) -> int:
         """How many there are now."""
         return self._door.count
+
+    @property
+    def durable_calls(self) -> int:
+        """How many calls are under way that outlive their connection: what starts, stops or writes."""
+        return self._counters.durable
 
     def traffic(self) -> tuple[int, int]:
         """How many connections there are now, and how many there ever were."""
@@ -98,24 +109,29 @@ class Server(Generic[S]):
             "requests_total": made.requests,
         }
 
-    def close(self, reason: ShutdownReason) -> None:
-        """Begin to end: each connection is told why, then `serve` drains and returns. Again: nothing happens."""
+    def close(self, reason: ShutdownReason, *, has_heir: bool = False) -> None:
+        """Begin to end: each connection is told why, then `serve` drains and returns. Again: nothing happens.
+
+        `has_heir`: another process has the listening socket, too. Its name stays, and who waits in its queue is left there.
+        """
         if self._reason is not None:
             return
         self._reason = reason
+        self._has_heir = has_heir
         log.info("server_closing reason=%s connections=%d", reason, self._door.count)
         for connection in self._door.inside:
             self._tell_end(connection, reason)
         self._closing.set()
         if self._overdue is not None:
-            self._timer = threading.Timer(self._limits.grace + self._limits.overdue, self._overdue)
+            self._timer = threading.Timer(self._grace + self._limits.overdue, self._overdue)
             self._timer.daemon = True
             self._timer.start()
 
     async def serve(self, listener: Listener, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Accept and serve until `close`, then drain. The listener is closed when this returns, whichever way.
 
-        Whatever is under way after `close` has `limits.grace` to end; then it is cancelled.
+        Whatever is under way after `close` has `limits.grace` to end; then it is cancelled. What was read, or lies in a
+        connection when its input is closed, is answered, if only with `shutting_down`, and that means that nothing was done.
         """
         try:
             async with anyio.create_task_group() as connections:
@@ -123,15 +139,20 @@ class Server(Generic[S]):
                     async with anyio.create_task_group() as durable:
                         shell = self._shell(durable)
                         await self._accept_until_closed(listener, connections, shell, task_status)
-                        for sock in [*self._take_waiting(), *listener.retire()]:
+                        for sock in [*self._take_waiting(), *([] if self._has_heir else listener.retire())]:
                             self._welcome(sock, connections, shell)
+                        if self._has_heir:
+                            listener.let_go()
                         listener.close()
-                        patience.deadline = anyio.current_time() + self._limits.grace
+                        patience.deadline = anyio.current_time() + self._grace
+                        await self._hear_who_came_last()
                         for connection in self._door.inside:
                             await connection.answered()
-                with anyio.move_on_after(self._limits.farewell):
+                with anyio.move_on_after(self._limits.handover_farewell if self._has_heir else self._limits.farewell):
                     for connection in self._door.inside:
-                        await connection.settled()
+                        connection.end_input()
+                    while self._door.inside:
+                        await self._changed.wait()
                 connections.cancel_scope.cancel()
         finally:
             for sock in self._take_waiting():
@@ -141,10 +162,22 @@ class Server(Generic[S]):
                 self._timer.cancel()
         log.info("server_closed reason=%s", self._reason)
 
+    @property
+    def _grace(self) -> float:
+        return self._limits.handover_grace if self._has_heir else self._limits.grace
+
+    async def _hear_who_came_last(self) -> None:
+        """A connection that has not spoken has the patience of every new one, so that who was let in is also heard."""
+        with anyio.move_on_after(min(self._limits.patience, LAST_PATIENCE)):
+            while self._door.silent:
+                await self._changed.wait()
+
     def _shell(self, durable: TaskGroup) -> Shell[S]:
-        return Shell(
-            self._dispatcher, self._services, self._clock, self._limits, durable, lambda: self.is_closing, self._counters
-        )
+        return Shell(self._dispatcher, self._services, self._clock, self._limits, durable, self._refusal, self._counters)
+
+    def _refusal(self) -> RpcError | None:
+        """What every request is answered once the end has begun."""
+        return None if self._reason is None else codes.shutting_down(self._reason, self._process)
 
     async def _accept_until_closed(
         self, listener: Listener, connections: TaskGroup, shell: Shell[S], task_status: TaskStatus[None]
@@ -196,7 +229,7 @@ class Server(Generic[S]):
             connections.start_soon(self._serve, connection, name=f"connection {connection.peer.id}")
 
     def _tell_end(self, connection: Connection[S], reason: ShutdownReason) -> None:
-        connection.tell("daemon.closing", ClosingNotification(reason=reason))
+        connection.tell("daemon.closing", ClosingNotification.model_validate({"reason": reason, **self._process}))
 
     async def _serve(self, connection: Connection[S]) -> None:
         try:

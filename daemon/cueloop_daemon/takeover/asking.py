@@ -1,0 +1,234 @@
+"""The heir asks the owner of a repository for its place. Standard library only; blocking calls with an end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import socket
+import time
+from contextlib import suppress
+
+from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent
+from cueloop_daemon.takeover.inheritance import Inheritance, Owner, receive
+from cueloop_daemon.takeover.probes import reached
+from cueloop_protocol.codes import CONFLICT, INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, RpcError
+from cueloop_protocol.frozen import Frozen
+from cueloop_protocol.identity import peer_pid, peer_uid
+from cueloop_protocol.place import find_socket, local_folder, root_hash
+from cueloop_protocol.roots import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+    Why = Literal["old", "refused", "managed", "busy", "silent"]
+
+ANSWER_SECONDS = 5.0
+"""What an owner has for its answer; a healthy one takes milliseconds. Runs that are cancelled first have `CANCEL_SECONDS`."""
+CANCEL_SECONDS = 30.0
+OFFER_SECONDS = 10.0
+"""What it has from its answer to the descriptors."""
+ROUNDS = 3
+"""How often somebody else's handover is waited for before this one is given up."""
+ROUND_SECONDS = 15.0
+HEIR = ".heir-"
+"""After the root's hash, and before the heir's pid: the name of the socket on which an heir waits for its owner."""
+
+
+class Successor(Frozen):
+    """Who wants the place: what it writes and reads, and what becomes of an active run."""
+
+    version: str
+    protocol_min: int
+    protocol_max: int
+    events_schema: int
+    runs_schema: int
+    record: int
+    runs: Literal["refuse", "leave", "cancel"] = "refuse"
+
+
+class Nobody(Frozen):
+    """Nobody serves the repository: start as always. If somebody still owns it, the lock says so."""
+
+
+class Stays(Frozen):
+    """The owner stays and nothing was changed.
+
+    `why`: it is too `old` to know how, `refused` (a run, or what we cannot read), belongs to a service manager (`managed`), is
+    `busy` with another heir, or says nothing (`silent`). `error` is the error document for people.
+    """
+
+    why: Why
+    pid: int | None
+    error: dict[str, Any]
+
+
+Asked = Nobody | Stays | Inheritance
+
+
+def ask(root: Root, uid: int, environ: Mapping[str, str], successor: Successor) -> Asked:
+    """Ask whoever serves the root to hand over; returns when it goes and we hold its socket and locks, or when it stays."""
+    for _ in range(ROUNDS - 1):
+        found = _one_round(root, uid, environ, successor)
+        if not isinstance(found, _Busy):
+            return found
+        _await_other_heir(found)
+    found = _one_round(root, uid, environ, successor)
+    if not isinstance(found, _Busy):
+        return found
+    found.owner.close()
+    return Stays("busy", found.pid, found.error)
+
+
+class _Busy(Frozen):
+    """Another heir was faster; `owner` is a connection to the daemon that it replaces."""
+
+    pid: int | None
+    error: dict[str, Any]
+    owner: Channel
+
+
+def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Successor) -> Asked | _Busy:
+    owner = _connected(root, uid, environ)
+    if owner is None:
+        return Nobody()
+    reached("asking")
+    keep = False
+    try:
+        with _Door(f"{local_folder(uid)}/{root_hash(root)}{HEIR}{os.getpid()}", uid) as door:
+            answer = _answer(owner, successor, door)
+            if not isinstance(answer, Owner):
+                keep = isinstance(answer, _Busy)
+                return answer
+            reached("promised")
+            channel = door.called(owner, OFFER_SECONDS)
+        if channel is None:
+            return Nobody()
+        return _taken(channel, answer, door.token)
+    except ChannelSilent:
+        return Stays("silent", owner.pid, RpcError(CONFLICT, "The daemon does not answer.").document)
+    finally:
+        if not keep:
+            owner.channel.close()
+
+
+class _Connected(Frozen):
+    channel: Channel
+    pid: int | None
+
+    def fileno(self) -> int:
+        return self.channel.fileno()
+
+
+def _connected(root: Root, uid: int, environ: Mapping[str, str]) -> _Connected | None:
+    for path in find_socket(root, environ, uid):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.settimeout(ANSWER_SECONDS)
+            sock.connect(path)
+            if peer_uid(sock) == uid:
+                return _Connected(Channel(sock), peer_pid(sock))
+        except TimeoutError:
+            sock.close()
+            raise ChannelSilent from None
+        except OSError:
+            pass
+        sock.close()
+    return None
+
+
+def _answer(owner: _Connected, successor: Successor, door: _Door) -> Owner | Asked | _Busy:
+    asked = vars(successor) | {"protocol": {"min": successor.protocol_min, "max": successor.protocol_max}}
+    params = {name: value for name, value in asked.items() if not name.startswith("protocol_")}
+    params["heir"] = {"pid": os.getpid(), "socket": door.path, "token": door.token}
+    seconds = CANCEL_SECONDS if successor.runs == "cancel" else ANSWER_SECONDS
+    try:
+        owner.channel.send({"jsonrpc": "2.0", "id": 1, "method": "daemon.handover", "params": params}, ANSWER_SECONDS)
+        until = time.monotonic() + seconds
+        while "method" in (message := owner.channel.receive(until - time.monotonic())):
+            pass
+    except ChannelEnded:
+        return Nobody()
+    if "error" not in message:
+        return Owner.read(message.get("result"))
+    error = RpcError.from_wire(message["error"])
+    if error.code == SHUTTING_DOWN:
+        return Nobody()
+    if error.code in (METHOD_NOT_FOUND, INVALID_PARAMS):
+        return Stays("old", owner.pid, error.document)
+    if error.code == CONFLICT and "heir" in error.data:
+        return _Busy(owner.pid, error.document, owner.channel)
+    return Stays("managed" if "managed" in error.data else "refused", owner.pid, error.document)
+
+
+def _taken(channel: Channel, owner: Owner, token: str) -> Asked:
+    """What the owner hands out over the channel, once it says that it goes."""
+    found = receive(channel, owner, token)
+    if isinstance(found, Inheritance):
+        return found
+    channel.close()
+    if found is None:
+        return Nobody() if not owner.is_alive() else Stays("silent", owner.pid, _unclear(owner))
+    return Stays("refused", owner.pid, found)
+
+
+def _unclear(owner: Owner) -> dict[str, Any]:
+    return RpcError(CONFLICT, f"The daemon (process {owner.pid}) broke the handover off.").document
+
+
+def _await_other_heir(busy: _Busy) -> None:
+    """Its connections end when the owner goes, and the next round finds the other heir."""
+    with suppress(ChannelEnded, ChannelSilent):
+        until = time.monotonic() + ROUND_SECONDS
+        while True:
+            busy.owner.receive(until - time.monotonic())
+    busy.owner.close()
+
+
+class _Door:
+    """The socket on which the heir waits to be called. Its folder is ours alone; the token says that the caller was asked."""
+
+    def __init__(self, path: str, uid: int) -> None:
+        self.path = path
+        self.token = secrets.token_hex(16)
+        self._uid = uid
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def __enter__(self) -> _Door:
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+        mask = os.umask(0o177)
+        try:
+            self._sock.bind(self.path)
+        finally:
+            os.umask(mask)
+        self._sock.listen(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sock.close()
+        with suppress(OSError):
+            os.unlink(self.path)
+
+    def called(self, owner: _Connected, seconds: float) -> Channel | None:
+        """The owner's call; None if it ended first. Raises ChannelSilent."""
+        until = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        poll.register(owner.fileno(), select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000)}
+            if self._sock.fileno() in ready:
+                caller = self._sock.accept()[0]
+                if peer_uid(caller) == self._uid:
+                    return Channel(caller)
+                caller.close()
+            elif ready:
+                try:
+                    owner.channel.receive(1.0)
+                except ChannelEnded:
+                    return None
+            else:
+                raise ChannelSilent

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
     from cueloop_client.world import World
 
-SECONDS = 0.4
-"""For everything after the start of Python, so that the whole is over within half a second."""
+SECONDS = 0.48
+"""From the start of the process to the last moment at which it still waits, so that the whole is over within half a second."""
+LEAST_SECONDS = 0.05
+"""What is given to the question however long the start of Python took."""
 
 
-def complete(shell: str, words: Sequence[str], world: World) -> int:
-    """Write the candidates; the exit code is always 0.
+def complete(shell: str, words: Sequence[str], world: World, seconds: float | None = None) -> int:
+    """Write the candidates; the exit code is always 0. `seconds` are for what the repository is asked; as a rule, what is left of SECONDS.
 
     `words` are for bash COMP_TYPE, COMP_WORDBREAKS, the terminal's columns and the line up to the cursor; for the other shells the words
     after the program's name up to the cursor, without quotes but in the last word of fish.
@@ -38,7 +40,8 @@ def complete(shell: str, words: Sequence[str], world: World) -> int:
             return 0
         told = _told(shell, words, asked[-1], found, found.words)
         if found.live is not None:
-            told = _with_live(shell, words, asked[-1], found, world, told)
+            limit = max(LEAST_SECONDS, SECONDS - age()) if seconds is None else seconds
+            told = _with_live(shell, words, asked[-1], found, world, told, limit)
         world.write(1, told)
     return 0
 
@@ -51,8 +54,10 @@ def _asked(shell: str, words: Sequence[str]) -> list[Word]:
     return [Word(word, word) for word in (*words[:-1], last)]
 
 
-def _with_live(shell: str, words: Sequence[str], last: Word, found: Wanted, world: World, fallback: bytes) -> bytes:
-    """The same with what the repository knows. At the deadline the process writes `fallback` and ends, whatever it is about."""
+def _with_live(
+    shell: str, words: Sequence[str], last: Word, found: Wanted, world: World, fallback: bytes, seconds: float
+) -> bytes:
+    """The same with what the repository knows. After `seconds` the process writes `fallback` and ends, whatever it is about."""
     from cueloop_client.complete_live import live
 
     def give_up(number: int, frame: object) -> None:
@@ -61,14 +66,15 @@ def _with_live(shell: str, words: Sequence[str], last: Word, found: Wanted, worl
         os._exit(0)
 
     assert found.live is not None
-    signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        known = live(found.live, found.given, world, SECONDS)
+        known = live(found.live, found.given, world, seconds)
     except Exception:
         known = ()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
     more = [one for one in known if one.value.startswith(found.prefix)]
     return _told(shell, words, last, found, [*more, *found.words])
 
@@ -81,3 +87,17 @@ def _told(shell: str, words: Sequence[str], last: Word, found: Wanted, candidate
     else:
         lines = with_tabs(fitting, found.before if shell == "fish" else "")
     return "".join(f"{line}\n" for line in ("words", *lines)).encode()
+
+
+def age() -> float:
+    """Seconds since this process began, as far as the system tells; else 0."""
+    import sys
+
+    if sys.platform != "linux":
+        return 0.0
+    from time import CLOCK_BOOTTIME, clock_gettime
+
+    from cueloop_protocol.identity import process_start_time
+
+    ticks = process_start_time(os.getpid())
+    return clock_gettime(CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK") if ticks is not None else 0.0

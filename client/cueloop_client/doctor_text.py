@@ -45,12 +45,17 @@ def session_lines(document: Mapping[str, Any]) -> list[str]:
 
 
 def next_lines(document: Mapping[str, Any]) -> list[str]:
-    """What each kind of run would do now, and why."""
-    lines = ["What the next run would do"]
+    """What each kind of run would do now, and why; those that would do the same stand together."""
+    lines, before = ["What the next run would do"], ""
     for run in _objects(_object(document.get("preview")).get("next")):
         would, task = text(run.get("would")), text(run.get("task_id"))
-        lines.append(f"  {text(run.get('command')):<18}  {WOULD.get(would, would)}{_task(would, task)}")
-        lines += _wrapped(f"{text(run.get('message'))} {text(run.get('detail'))}".strip(), 22)
+        why = f"{text(run.get('message'))} {text(run.get('detail'))}".strip()
+        head = f"{WOULD.get(would, would)}{_task(would, task)}"
+        if f"{head} {why}" == before:
+            head, why = "the same", ""
+        else:
+            before = f"{head} {why}"
+        lines += [f"  {text(run.get('command')):<18}  {head}", *_wrapped(why, 22)]
     return lines
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from shlex import quote
 
+from cueloop_daemon.doctor.cursor import PACKAGE
 from cueloop_daemon.doctor.kinds import found
 from cueloop_daemon.doctor.programs import Answer, NotStarted, Said, Silent
 from cueloop_daemon.doctor.sight import Agent, Sight
@@ -25,13 +26,13 @@ def reports(sight: Sight) -> tuple[AgentReport, ...]:
 
 
 def _report(agent: Agent) -> AgentReport:
-    facts, version = BUILT_IN.get(agent.id), _version(agent.answer)
+    facts, version = BUILT_IN.get(agent.id), _own_version(agent)
     found_traps = () if facts is None or version is None else tuple(trap for trap in facts.traps if trap.applies_to(version))
     return AgentReport(
         id=agent.id,
         name=agent.name,
         program=agent.program.name,
-        path=agent.program.path,
+        path=_path(agent),
         version=None if version is None else ".".join(map(str, version)),
         problem=_problem(agent),
         tried="" if facts is None else facts.seen,
@@ -61,13 +62,16 @@ def _one(sight: Sight, agent: Agent) -> Iterator[Finding]:
             fix = f"chmod +x {quote(program.closed)}"
             yield found("agent-not-executable", f"{program.closed} ({used}) may not be executed.", fix=fix, path=program.closed)
         else:
-            path = sight.environ.get("PATH", os.defpath)
-            where = "is not there" if "/" in program.name else f"is not on PATH ({path})"
-            yield found("agent-missing", f"The program {program.name} ({used}) {where}.", fix=install_hint(agent.id))
+            is_path = "/" in program.name
+            cause = None if is_path else f"None of the folders of PATH has it: {sight.environ.get('PATH', os.defpath)}"
+            message = f"The program {program.name} ({used}) {'is not there' if is_path else 'is not on PATH'}."
+            yield found("agent-missing", message, cause=cause, fix=install_hint(agent.id))
         return
     if facts is None:  # a plugin's program answers to our own protocol alone
         return
     yield from _started(agent, used, facts)
+    if agent.id == "cursor" and agent.sdk is None:
+        yield found("agent-sdk-missing", f"{PACKAGE} ({used}) is not installed.", fix=install_hint(agent.id))
     yield from _version_findings(sight, agent, used, facts)
     if facts.needs_git and sight.tree is Tree.UNKNOWN:
         yield found("agent-needs-git", f"{agent.id} is configured, and this is not in a git work tree.")
@@ -89,13 +93,13 @@ def _started(agent: Agent, used: str, facts: Facts) -> Iterator[Finding]:
 
 
 def _version_findings(sight: Sight, agent: Agent, used: str, facts: Facts) -> Iterator[Finding]:
-    version = _version(agent.answer)
     if facts.node is not None and (agent.id == "cursor" or _is_node_script(agent.program.path)):
-        node = version if agent.id == "cursor" else _version(sight.node)
+        node = _version(agent.answer if agent.id == "cursor" else sight.node)
         if node is not None and node < facts.node:
             text, least = ".".join(map(str, node)), ".".join(map(str, facts.node))
-            yield found("node-too-old", f"{used}, needs Node.js {least}, and the one on PATH is {text}.")
-    if version is None or agent.id == "cursor":  # its program is Node itself
+            yield found("node-too-old", f"{used}, needs Node.js {least}, and this one is {text}.")
+    version = _own_version(agent)
+    if version is None:
         return
     for trap in facts.traps:
         if trap.is_fatal and trap.applies_to(version):
@@ -121,6 +125,8 @@ def _problem(agent: Agent) -> str | None:
     """What the table says in place of a version."""
     if agent.program.path is None:
         return "not executable" if agent.program.closed is not None else "not installed"
+    if agent.id == "cursor" and agent.sdk is None:
+        return "not installed"
     match agent.answer:
         case NotStarted(why):
             return f"cannot be started: {why}"
@@ -133,6 +139,19 @@ def _problem(agent: Agent) -> str | None:
 
 def _version(answer: Answer) -> tuple[int, ...] | None:
     return version_of(answer.text) if isinstance(answer, Said) and answer.code == 0 else None
+
+
+def _path(agent: Agent) -> str | None:
+    if agent.id == "cursor":
+        return None if agent.sdk is None else agent.sdk.path
+    return agent.program.path
+
+
+def _own_version(agent: Agent) -> tuple[int, ...] | None:
+    """The agent's own version: of Cursor its SDK's, since its program is Node.js."""
+    if agent.id == "cursor":
+        return None if agent.sdk is None else version_of(agent.sdk.version)
+    return _version(agent.answer)
 
 
 def _is_node_script(path: str | None) -> bool:

@@ -118,7 +118,8 @@ QUEUE: Final[Mapping[str, Kind]] = {
     ),
     "queue-invalid": error(
         "queue",
-        "Tasks contradict each other: an id twice, a dependency that does not exist, a circle.",
+        "Tasks contradict each other or the configuration: an id twice or of another form, a missing time, a dependency that "
+        "does not exist, a circle.",
         "Correct the tasks that are named; `cueloop machine queue repair --dry-run` shows what could be repaired.",
     ),
     "done-unusable": error(

@@ -118,6 +118,9 @@ RUNS: Final[Mapping[str, Kind]] = {
 }
 AGENTS: Final[Mapping[str, Kind]] = {
     "agent-missing": error("agents", "The program of an agent that the configuration uses is not on PATH.", "Install it."),
+    "agent-sdk-missing": error(
+        "agents", "Cursor is driven through its SDK, a package for Node.js, which was not found.", "npm install @cursor/sdk"
+    ),
     "agent-not-executable": error("agents", "The file is there and may not be executed.", "chmod +x it."),
     "agent-broken": error(
         "agents",

@@ -15,7 +15,8 @@ import anyio
 from cueloop_daemon.core.controls import BUILT_IN
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.doctor.asked import Asked
-from cueloop_daemon.doctor.programs import NotAsked, ask_versions, find_program
+from cueloop_daemon.doctor.cursor import find_sdk
+from cueloop_daemon.doctor.programs import SECONDS, NotAsked, ask_versions, find_program
 from cueloop_daemon.doctor.sight import Agent, PhaseSettings, Sight
 from cueloop_daemon.runners import Effective, effective, plugin_runners
 from cueloop_daemon.runs.active import read_active
@@ -46,7 +47,11 @@ _NODE = "node"
 def look(
     root: Root, caller: Caller, uid: int, environ: Mapping[str, str], passwd_home: str, asked: Asked, **changed: Any
 ) -> Sight:
-    """Everything as it is now. `changed` stands in for fields of Sight: a clock, a disk, a folder of locks. Blocking."""
+    """Everything as it is now. Blocking.
+
+    `changed` stands in for fields of Sight (a clock, a disk, a folder of locks); `seconds` are those that programs may take.
+    """
+    seconds: float = changed.pop("seconds", SECONDS)
     now: datetime = changed.pop("now", None) or datetime.now(UTC)
     loader = Loader(root, FileCache(time.time_ns), QueueCache(time.time_ns), time.time_ns)
     loaded = loader.load(caller)
@@ -54,7 +59,9 @@ def look(
     tree = git.tree_sync(root, caller)
     facts = snapshot_of(loaded, Dirt(tree is Tree.DIRTY, now, 0.0), read_active(root), 0, read_owed(root))
     config = None if isinstance(facts.config, Unusable) else facts.config
-    phases, agents, node = _agents(root, caller, environ, config, trusted=facts.trusted, with_agents=asked.with_agents)
+    phases, agents, node = _agents(
+        root, caller, environ, config, trusted=facts.trusted, seconds=seconds if asked.with_agents else None
+    )
     return Sight(
         **{
             "root": root,
@@ -87,9 +94,9 @@ def _is_dirty(root: Root, caller: Caller, environ: Mapping[str, str], config: Co
 
 
 def _agents(
-    root: Root, caller: Caller, environ: Mapping[str, str], config: Config | None, *, trusted: bool, with_agents: bool
+    root: Root, caller: Caller, environ: Mapping[str, str], config: Config | None, *, trusted: bool, seconds: float | None
 ) -> tuple[Mapping[PhaseName, PhaseSettings], tuple[Agent, ...], Any]:
-    """The phases' settings, the agents with what their programs say, and what Node.js says."""
+    """The phases' settings, the agents with what their programs say within `seconds` (None: they are not asked), and Node.js's answer."""
     plugins = {} if config is None else plugin_runners(root, caller, config, lambda path: read_regular(path)[0], trusted=trusted)
     phases: dict[PhaseName, PhaseSettings] = {}
     if config is not None:
@@ -105,9 +112,16 @@ def _agents(
     node = find_program(_NODE, root, caller, environ)
     built_in = {control.id: control.display_name for control in BUILT_IN}
     asked = [programs[id_].path for id_ in built_in] + [node.path]
-    said = ask_versions([path for path in asked if path is not None], environ) if with_agents else {}
+    said = ask_versions([path for path in asked if path is not None], environ, seconds) if seconds is not None else {}
     agents = tuple(
-        Agent(id_, built_in.get(id_, id_), program, said.get(program.path or "", NotAsked()), tuple(used.get(id_, ())))
+        Agent(
+            id_,
+            built_in.get(id_, id_),
+            program,
+            said.get(program.path or "", NotAsked()),
+            tuple(used.get(id_, ())),
+            find_sdk(root, program.path, environ) if id_ == "cursor" else None,
+        )
         for id_, program in programs.items()
         if id_ in built_in or id_ in used
     )

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from cueloop_daemon.core.model import Snapshot, Unusable
 from cueloop_daemon.doctor.asked import Asked
+from cueloop_daemon.doctor.cursor import Sdk
 from cueloop_daemon.doctor.programs import Answer, Program
 from cueloop_daemon.events.model import LONGEST_PATH
 from cueloop_daemon.runners import Effective, Refused, UnknownRunner
@@ -22,13 +23,17 @@ from cueloop_protocol.roots import Caller, Root, shown
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One of the built-in agents, or a plugin's. `used_for`: the phases that the configuration gives it."""
+    """One of the built-in agents, or a plugin's. `used_for`: the phases that the configuration gives it.
+
+    `sdk` is Cursor's, whose program is Node.js itself.
+    """
 
     id: str
     name: str
     program: Program
     answer: Answer
     used_for: tuple[PhaseName, ...]
+    sdk: Sdk | None = None
 
 
 PhaseSettings = Effective | Refused | UnknownRunner

@@ -6,13 +6,15 @@ A pid counts only together with its start time and the boot it belongs to; 0, 1,
 from __future__ import annotations
 
 import os
-import signal
 import struct
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from socket import socket
+else:
+    import _signal as signal  # the same without its enumerations, which take longer to load than all else here
 
 PID_LIMIT = 2**31 - 1
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import sys
 
 from cueloop_daemon.shim.kin import be_subreaper
 from cueloop_daemon.shim.launch import Place, exists, read_file
+from cueloop_daemon.shim.lean import dumps
 from cueloop_daemon.shim.main import Shim
 from cueloop_daemon.shim.spec import LOCK_FILE, RUN_FILE, SHIM_FILE, TOMBSTONE, SpecError, parse_run
 from cueloop_daemon.shim.wire import PROTOCOL
@@ -96,7 +96,7 @@ def _publish(folder: int, told: dict[str, object]) -> None:
     temp = f"{SHIM_FILE}.new"
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
-        os.write(fd, json.dumps(told).encode("ascii") + b"\n")
+        os.write(fd, dumps(told) + b"\n")
     finally:
         os.close(fd)
     os.rename(temp, SHIM_FILE, src_dir_fd=folder, dst_dir_fd=folder)
@@ -105,7 +105,7 @@ def _publish(folder: int, told: dict[str, object]) -> None:
 def _say(ready: int, message: dict[str, object]) -> int:
     """Tell whoever started us; one that has gone is no error, since the next finds us by the file."""
     try:
-        os.write(ready, json.dumps(message).encode("ascii") + b"\n")
+        os.write(ready, dumps(message) + b"\n")
     except OSError:
         pass
     finally:

@@ -7,11 +7,10 @@ program that ever ran is on record, and a record may name a process that ran non
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 
+from cueloop_daemon.shim.lean import signal, suppress
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import process_start_time
 
@@ -53,7 +52,7 @@ class Gated(Frozen):
 
     def open_gate(self) -> None:
         """Let it execute. Its death in the meantime is no error: its end is told as any other's."""
-        with contextlib.suppress(BrokenPipeError):
+        with suppress(BrokenPipeError):
             os.write(self.gate, b"!")
         os.close(self.gate)
 
@@ -61,7 +60,7 @@ class Gated(Frozen):
         """Have it leave without executing anything, and forget it."""
         for fd in (self.gate, self.fate, self.out, self.err):
             os.close(fd)
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
 
@@ -126,7 +125,7 @@ def _execute(command: Command, cwd: int, fate: int) -> None:
         os.fchdir(cwd)
         os.umask(command.umask)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-            with contextlib.suppress(OSError, ValueError):
+            with suppress(OSError, ValueError):
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(command.argv[0], command.argv, {os.fsencode(k): os.fsencode(v) for k, v in command.env.items()})
@@ -154,5 +153,5 @@ def _widen(fd: int) -> None:
     if sys.platform == "linux":
         import fcntl
 
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             fcntl.fcntl(fd, _F_SETPIPE_SZ, PIPE_SIZE)

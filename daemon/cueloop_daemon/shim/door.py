@@ -7,9 +7,9 @@ made again. Of several daemons the one with the highest generation is listened t
 from __future__ import annotations
 
 import _socket
-import contextlib
 import os
 
+from cueloop_daemon.shim.lean import suppress
 from cueloop_daemon.shim.listening import bind, is_ours, place_of
 from cueloop_daemon.shim.loop import READ, WRITE
 from cueloop_daemon.shim.wire import PROTOCOL, Hello, Lines, WireError, Wish, encode, parse_wish
@@ -71,11 +71,11 @@ class Door:
         """Make the socket again where it is gone, keep sweepers from it, and cut who is in the middle of a line for too long."""
         now = self._clock.now
         if not self._is_there():
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self.open()
         elif now - self._touched_at > DAY:
             self._touched_at = now
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.utime(self._path)
                 os.utime(os.path.dirname(self._path))
         for link in (*self._strangers, *([self.link] if self.link else [])):
@@ -98,7 +98,7 @@ class Door:
         for link in (*self._strangers, *([self.link] if self.link else [])):
             self._close(link)
         if self._is_there():
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(self._path)
         self._shut()
 

@@ -5,11 +5,10 @@ The leader is reaped last: as long as it is an unreaped zombie its number belong
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 
 from cueloop_daemon.shim.kin import Kin, end_kin, has_died, living, reap_orphans
+from cueloop_daemon.shim.lean import signal, suppress
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
@@ -134,7 +133,7 @@ class Invocation:
 
     def discard(self) -> None:
         """Reap a leader that said it could not execute, and is about to leave."""
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
     def _is_open(self, kin: tuple[Kin, ...], now: float) -> bool:

@@ -6,11 +6,10 @@ hangs below the shim until it is dead and reaped. macOS has no such thing: there
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 
+from cueloop_daemon.shim.lean import signal, suppress
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import boot_id, is_pid, process_start_time, send_signal
 
@@ -56,14 +55,14 @@ def reap_orphans(keep: int | None) -> None:
     """Reap the dead children that are not `keep`."""
     for pid in _children(os.getpid()) if sys.platform == "linux" else ():
         if pid != keep:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
 
 
 def has_died(pid: int) -> bool:
     """Whether a child of ours has ended; it is not reaped."""
     if hasattr(os, "waitid"):
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
         return True
     return process_start_time(pid) is None  # macOS before Python 3.13
@@ -77,11 +76,11 @@ def end_kin(kin: tuple[Kin, ...], group: int, number: int) -> None:
     numbers = (number,) if number == signal.SIGKILL else (number, signal.SIGCONT)
     for one in numbers:
         if is_pid(group):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.killpg(group, one)
         for other in kin:
             if other.group != group:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     send_signal(other.pid, other.start, boot_id(), one)
 
 
@@ -105,9 +104,9 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
         return _children_by_parent(pid)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+            with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
                 found += [int(one) for one in file.read().split()]
     return found
 

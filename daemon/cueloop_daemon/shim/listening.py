@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import _socket
-import contextlib
 import errno
 import os
 import stat
 import struct
 import sys
 
+from cueloop_daemon.shim.lean import suppress
 from cueloop_protocol.identity import peer_uid
 
 BACKLOG = 128
@@ -22,7 +22,7 @@ def bind(path: str) -> _socket.socket:
     """A listening socket that does not block, bound under a temporary name and renamed to `path`. Raises OSError."""
     _ensure_private(os.path.dirname(path))
     temp = os.path.join(os.path.dirname(path), f".{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         os.unlink(temp)
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
@@ -59,7 +59,7 @@ def is_ours(sock: _socket.socket) -> bool:
 
 def _ensure_private(folder: str) -> None:
     """The folder exists, is ours, and nobody else may enter it. Raises OSError."""
-    with contextlib.suppress(FileExistsError):
+    with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) != 0o700:

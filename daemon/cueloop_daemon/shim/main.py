@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
 
 from cueloop_daemon.shim import kin
 from cueloop_daemon.shim.door import Door, Link
 from cueloop_daemon.shim.launch import Place, exists, is_root_there
+from cueloop_daemon.shim.lean import signal, suppress
 from cueloop_daemon.shim.loop import READ, Clock, Loop
 from cueloop_daemon.shim.orders import Orders
 from cueloop_daemon.shim.output import Budget
@@ -85,7 +84,7 @@ class Shim:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
         def drain(_: int) -> None:
-            with contextlib.suppress(BlockingIOError):
+            with suppress(BlockingIOError):
                 os.read(reading, 4096)
 
         self._loop.watch(reading, READ, drain)

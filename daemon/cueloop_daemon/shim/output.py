@@ -6,9 +6,9 @@ to what came first, which stays. Afterwards each new segment pushes out the olde
 
 from __future__ import annotations
 
-import contextlib
 import os
 
+from cueloop_daemon.shim.lean import suppress
 from cueloop_daemon.shim.wire import SEGMENT
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ class Budget:
 
     def _make_room(self) -> None:
         while self._last.most + self.segment > self._half and (oldest := self._last.drop_oldest()) is not None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(oldest.name, dir_fd=self._folder)
             oldest.stream.dropped += oldest.size or 0
 

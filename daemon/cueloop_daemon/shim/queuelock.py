@@ -6,11 +6,11 @@ and its inode is known before. Its `command:` names the run, so that it is recog
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 
+from cueloop_daemon.shim.lean import suppress
 from cueloop_daemon.shim.staging import FOLDER, OWNER, UNSUPPORTED, remove, rename_new, stage, write_owner
 from cueloop_daemon.shim.wire import Clear
 from cueloop_protocol.frozen import Frozen
@@ -122,7 +122,7 @@ def take(root: int, aside: str, owner: bytes, making: Callable[[Made], None]) ->
 
 def clear(root: int, dead: Clear) -> None:
     """Remove a dead holder's lock, if it still is exactly that; what live helpers left there keeps the folder. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         _take_out(root, dead.device, dead.inode, dead.owner)
 
 
@@ -184,7 +184,7 @@ def _sweep(folder: int) -> None:
     """Remove the side files of processes that are no more."""
     for name in os.listdir(folder):
         if name.startswith(_SIDE) and _is_dead(name.removeprefix(_SIDE).partition("_")[0]):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(name, dir_fd=folder)
 
 
@@ -192,7 +192,7 @@ def _sweep_aside(home: int) -> None:
     """Remove locks that dead shims were about to make."""
     for name in os.listdir(home):
         if name.startswith(_ASIDE) and _is_dead(name.rpartition("-")[2]):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 remove(home, name)
 
 

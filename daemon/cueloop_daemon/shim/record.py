@@ -9,9 +9,9 @@ dropped}`, `bar {n}`, `cancelled {}`, `bye {why}`.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
+from cueloop_daemon.shim.lean import suppress
 from cueloop_daemon.shim.spec import RECORD_FILE
 from cueloop_daemon.shim.wire import encode
 
@@ -67,7 +67,7 @@ class Record:
         """Begin anew with these lines, which say all that is still to be said, in one step; the old file stays where that fails."""
         name = f"{RECORD_FILE}.new"
         data = b"".join(records)
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             fd = _create(self._folder, name)
             try:
                 if os.pwrite(fd, data, 0) != len(data):
@@ -85,6 +85,6 @@ class Record:
 def _create(folder: int, name: str) -> int:
     fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     if hasattr(os, "posix_fallocate"):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.posix_fallocate(fd, 0, ALLOCATED)
     return fd

@@ -6,8 +6,7 @@ token ties the number to this content. `env` is one JSON object: the variables t
 
 from __future__ import annotations
 
-import json
-
+from cueloop_daemon.shim.lean import dumps, loads
 from cueloop_daemon.shim.wire import WireError, seconds
 from cueloop_protocol.frozen import Frozen
 
@@ -61,12 +60,12 @@ class OrderSpec(Frozen):
 
 def file_bytes(spec: RunSpec | OrderSpec) -> bytes:
     """The content of the file."""
-    return json.dumps(vars(spec)).encode("ascii") + b"\n"
+    return dumps(vars(spec)) + b"\n"
 
 
 def env_bytes(env: dict[str, str]) -> bytes:
     """The content of the file `env`."""
-    return json.dumps(env).encode("ascii") + b"\n"
+    return dumps(env) + b"\n"
 
 
 def parse_run(data: bytes) -> RunSpec:
@@ -112,7 +111,7 @@ def parse_env(data: bytes) -> dict[str, str]:
 
 def _object(data: bytes) -> dict[str, object]:
     try:
-        raw: object = json.loads(data)
+        raw: object = loads(data)
     except (ValueError, RecursionError):
         raise SpecError("not JSON") from None
     if not isinstance(raw, dict):

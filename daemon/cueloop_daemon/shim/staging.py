@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
+
+from cueloop_daemon.shim.lean import suppress
 
 OWNER = "owner"
 UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -44,8 +45,8 @@ def write_owner(folder: int, owner: bytes) -> None:
 
 def remove(home: int, name: str) -> None:
     """Remove a folder of ours with its owner file, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
-        with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             os.unlink(f"{name}/{OWNER}", dir_fd=home)
         os.rmdir(name, dir_fd=home)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 
 from cueloop_daemon.shim.kin import be_subreaper
 from cueloop_daemon.shim.launch import exists
+from cueloop_daemon.shim.lean import signal, suppress
 from cueloop_daemon.shim.wire import STOPPED
 
 TYPE_CHECKING = False
@@ -41,7 +40,7 @@ class Waker:
         self._wait = min(self._wait * 2, LONGEST_WAIT)
         self._due = now + self._wait
         if not exists(self._place.root, STOPPED) and self._place.spec.daemon_argv:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self._start()
 
     def _start(self) -> None:
@@ -71,7 +70,7 @@ class Waker:
                 for number, fd in enumerate((null, log, log)):
                     os.dup2(fd, number)
                 for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-                    with contextlib.suppress(OSError, ValueError):
+                    with suppress(OSError, ValueError):
                         signal.signal(signum, signal.SIG_DFL)
                 os.umask(self._place.umask)
                 os.execve(argv[0], argv, {os.fsencode(k): os.fsencode(v) for k, v in env.items()})

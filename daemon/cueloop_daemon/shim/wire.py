@@ -25,8 +25,7 @@ of a connection that a later generation has taken the place of.
 
 from __future__ import annotations
 
-import json
-
+from cueloop_daemon.shim.lean import dumps, loads
 from cueloop_protocol.frozen import Frozen
 
 PROTOCOL = 1
@@ -144,13 +143,13 @@ class Lines:
 
 def encode(word: str, **fields: object) -> bytes:
     """One message as a line."""
-    return json.dumps({word: fields}, separators=(",", ":")).encode("ascii") + b"\n"
+    return dumps({word: fields}) + b"\n"
 
 
 def parse_wish(line: bytes) -> Wish:
     """The wish in a line. Raises WireError for what is none; keys of a later version are ignored."""
     try:
-        raw: object = json.loads(line)
+        raw: object = loads(line)
     except (ValueError, RecursionError):
         raise WireError("not a line of JSON") from None
     if not isinstance(raw, dict) or len(raw) != 1:

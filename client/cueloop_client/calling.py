@@ -14,7 +14,17 @@ WITH_CALLER = frozenset(
 )
 """Methods that take `caller`."""
 READING = frozenset(
-    {"ping", "hello", "config.resolve", "workspace.overview", "session.get", "resume.preview", "daemon.status", "rpc.discover"}
+    {
+        "ping",
+        "hello",
+        "config.resolve",
+        "workspace.overview",
+        "session.get",
+        "resume.preview",
+        "daemon.status",
+        "daemon.dump",
+        "rpc.discover",
+    }
 )
 """Methods that change nothing, so that a request whose answer was lost may be sent again."""
 

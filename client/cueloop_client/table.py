@@ -124,6 +124,18 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         ),
         notes="Needs no daemon. With --json the lines are the log's own; with --follow a log that is not there yet is waited for.",
     ),
+    ("debug", "dump"): Command(
+        module="debug_dump",
+        summary="Write a file for a bug report: stacks, counters, the recent log, and nothing of yours",
+        usage="cueloop debug dump [--output FILE]",
+        example="cueloop debug dump --output report.json",
+        flags=(Flag("output", "FILE", "where to (default cueloop-dump-<time>.json here; - is standard output)", short="o"),),
+        without_daemon=True,
+        notes=(
+            "Works with a daemon that is dead or hangs, too. Contents of files, prompts, task texts, secrets and values of the\n"
+            "environment are left out. An existing file is never overwritten. Look through it before you send it."
+        ),
+    ),
     ("doctor",): Command(
         module="doctor",
         summary="Say what is wrong here, what to do, what the next run would do and why, and which agents there are",
@@ -148,6 +160,7 @@ GROUPS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("session",): ("show", "clear"),
     ("daemon",): ("start", "stop", "restart", "status", "list", "logs"),
     ("completions",): ("bash", "zsh", "fish"),
+    ("debug",): ("dump",),
     ("run",): ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output"),
 }
 """First words that need a second one."""

@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 
 from cueloop_daemon import answers
 from cueloop_daemon.announcer import Announcer
+from cueloop_daemon.dump.signalled import STACKS, StackSignal
 from cueloop_daemon.events.hub import Hub
 from cueloop_daemon.events.journal import Journal
 from cueloop_daemon.housekeeping import Housekeeping
@@ -216,6 +217,7 @@ class Daemon:
         server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
         services.connections, services.counters = lambda: server.connections, server.counters
         services.measures.traffic = server.measured
+        services.settings = lambda: settings.now
         house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, self._place.publish)
         async with anyio.create_task_group() as tasks:
             await tasks.start(watcher.run, services.measures.counting(announcer.hint))
@@ -262,15 +264,15 @@ class Daemon:
             server.close(self._reason or "stopped")
 
     async def _signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """TERM and INT leave, USR1 writes the tasks to the log, HUP is not for us."""
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP) as received:
+        """TERM and INT leave, USR1 writes all stacks to the log, HUP is not for us."""
+        wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+        with anyio.open_signal_receiver(*wanted) as received, StackSignal(f"{self._place.folder}/{STACKS}") as stacks:
             task_status.started()
             async for number in received:
                 if number in (signal.SIGTERM, signal.SIGINT):
                     self.leave("stopped")
                 elif number == signal.SIGUSR1:
-                    for task in anyio.get_running_tasks():
-                        logger.info("task id=%d name=%s", task.id, task.name)
+                    stacks.tell()
 
     async def _recover(self, sessions: SessionStore, announcer: Announcer) -> None:
         """Sweep what died with a predecessor; say what it had of others."""
@@ -309,6 +311,7 @@ class Daemon:
             folder=self._place.shown_folder,
             log=f"{self._place.shown_folder}/daemon.log",
             active_windows=self._windows,
+            environ=setting.environ,
         )
 
     def _engine(

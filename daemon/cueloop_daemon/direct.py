@@ -74,6 +74,13 @@ def _preview(params: BaseModel, root: Root, caller: Caller) -> bytes:
     return to_json_bytes(answers.resume_preview(_facts(root, caller), datetime.now(UTC), params.request))
 
 
+def _dump(params: BaseModel, root: Root, caller: Caller) -> bytes:
+    """What can be told of a daemon from outside: of one that is dead, or hangs."""
+    from cueloop_daemon.dump.without import dump_without_daemon
+
+    return dump_without_daemon(root, caller, os.environ, datetime.now(UTC))
+
+
 def _ping(params: BaseModel, root: Root, caller: Caller) -> bytes:
     assert isinstance(params, NoParams)
     return b"{}"
@@ -85,6 +92,7 @@ _METHODS: Mapping[str, Callable[[BaseModel, Root, Caller], bytes]] = {
     "workspace.overview": _overview,
     "session.get": _session,
     "resume.preview": _preview,
+    "daemon.dump": _dump,
 }
 
 

@@ -13,6 +13,7 @@ from cueloop_daemon.events.hub import Hub
 from cueloop_daemon.measures import Measures
 from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.store.session_store import SessionStore
+from cueloop_daemon.store.settings import Settings
 from cueloop_daemon.workspace.view import View
 from cueloop_daemon.workspace.workspace import Workspace
 from cueloop_protocol.roots import Caller, Root
@@ -74,10 +75,16 @@ class Services:
     socket: str
     folder: str
     log: str
+    settings: Callable[[], Settings] = Settings
+    """Those in force."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The daemon's own environment."""
     measures: Measures = field(default_factory=Measures)
     """What the daemon measures of itself."""
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     """Held by whoever writes a file that others share."""
+    dumping: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a dump is made: cleaning it takes processor time, and nobody needs two at once."""
     active_windows: set[int] = field(default_factory=set)
     """Connections whose client says that its window is in front."""
 

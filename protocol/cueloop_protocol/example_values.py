@@ -94,6 +94,46 @@ METRICS: JsonObject = {
     "open_descriptors": 31,
     "loop_lag_max_seconds": 0.0031,
 }
+DUMP: JsonObject = {
+    "version": 1,
+    "made_at": NOW,
+    "daemon_version": "0.1.0",
+    "python": "3.11.7",
+    "platform": "Linux 6.8.0 x86_64",
+    "tasks": [
+        {"id": 140, "name": "accept", "state": "waiting", "frames": ["server/server.py:172 Server._accept", "(Future)"]},
+    ],
+    "threads": [{"name": "MainThread", "frames": ["cueloop_daemon/__main__.py:128 main"]}],
+    "settings": {"idle_exit_minutes": 30, "log_level": "info"},
+    "environment": ["HOME", "PATH"],
+    "files": [
+        {
+            "name": "session",
+            "path": "~/shop/.cueloop/cache/session.jsonc",
+            "kind": "file",
+            "size": 412,
+            "mode": "0600",
+            "is_ours": True,
+            "modified_at": BEFORE,
+            "etag": ETAG,
+        },
+        {"name": "stop marker", "path": "~/shop/.cueloop/cache/stop_requested", "kind": "missing"},
+    ],
+    "runs": [
+        {
+            "run_id": RUN,
+            "mode": "loop",
+            "state": "open",
+            "started_at": NOW,
+            "lives": 1,
+            "steps": [{"key": "phase", "kind": "step", "has_result": False}],
+            "children": [{"number": 1, "kind": "agent", "code": 0}],
+        }
+    ],
+    "events": [{"seq": 42, "method": "event", "kind": "run_started", "run_id": RUN}],
+    "log": [{"time": NOW, "level": "info", "logger": "app", "event": "serving", "socket": "/run/user/1000/cueloopd/5f2a/d.sock"}],
+    "notes": [],
+}
 QUESTION: JsonObject = {
     "question_id": "q1",
     "run_id": RUN,

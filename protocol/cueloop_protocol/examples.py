@@ -13,6 +13,7 @@ from cueloop_protocol.example_values import (
     BEFORE,
     CALLER,
     DOCUMENT,
+    DUMP,
     EPOCH,
     ETAG,
     EVENTS,
@@ -160,6 +161,7 @@ CALLS: Mapping[str, Example] = {
             "metrics": METRICS,
         },
     ),
+    "daemon.dump": Example({}, DUMP),
     "daemon.shutdown": Example({"runs": "refuse"}, {"pid": 4700, "instance": "d41d8cd98f", "runs_left": []}),
     "rpc.discover": Example(
         {},

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from cueloop_protocol import codes, params, results, run_results
+from cueloop_protocol import codes, dump_results, params, results, run_results
 from cueloop_protocol.base import Wire
 
 ALWAYS = (codes.INVALID_PARAMS, codes.INTERNAL_ERROR, codes.CANCELLED, codes.SHUTTING_DOWN)
@@ -119,6 +119,11 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
             "Say what this client's person can see. Forgotten when the connection ends.",
         ),
         "daemon.status": MethodSpec(params.NoParams, results.StatusResult, "The daemon's health and counters."),
+        "daemon.dump": MethodSpec(
+            params.NoParams,
+            dump_results.DumpResult,
+            "What helps to find out what is wrong with the daemon, without what is a person's own. At most 1 MiB.",
+        ),
         "daemon.shutdown": MethodSpec(
             params.ShutdownParams, results.ShutdownResult, "Drain and leave. Answered before it happens.", (codes.RUN_ACTIVE,)
         ),

@@ -60,6 +60,10 @@ class FakeEngine:
     outcomes: Mapping[str, int] = MappingProxyType({"ran": 2})
     adopted = 1
 
+    async def look(self, query: object) -> list[object]:
+        """No run was ever recorded."""
+        return []
+
 
 class Desk:
     """Calls methods as the server does: params, prepare, handler, effects in their order."""

@@ -176,6 +176,14 @@ class Hub:
         """What was announced last to this audience, as committed; None if nothing is known. Survives restarts."""
         return self._journal.announced.get(audience)
 
+    async def recent(self, count: int) -> tuple[Row, ...]:
+        """About the last `count` events that are committed and kept, oldest first; fewer where there are no more."""
+        after, rows = max(self._journal.first - 1, self._journal.end - count), list[Row]()
+        while (chunk := await self._journal.read(after, Filter())) is not None and chunk.reached > after:
+            rows += chunk.rows
+            after = chunk.reached
+        return tuple(rows[-count:])
+
     def next_revision(self) -> int:
         """A revision greater than every one before it, also than those of a killed predecessor in this epoch. HubClosed."""
         if self._fanout is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
@@ -28,6 +30,7 @@ from cueloop_protocol.run_results import RunRecord
 from cueloop_protocol.shapes import Question
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 SETTLING = (0.1, 0.1, 0.15)
 """Seconds between looks at a session file that was caught half-written, before it is judged."""
@@ -147,6 +150,10 @@ class Engine:
         if found is None:
             raise codes.no_such_run(run_id)
         return found
+
+    async def look(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """What `query` finds in the record of runs. Raises DbError."""
+        return await self._around.lane.read(query)
 
     async def record(self, row: RunRow) -> RunRecord:
         """One run as it is told."""

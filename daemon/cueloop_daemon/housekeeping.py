@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -9,8 +10,10 @@ from collections.abc import Callable
 import anyio
 
 from cueloop_daemon.server.listener import Listener
+from cueloop_daemon.service.standing import listens
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.watch.clock import Clock
+from cueloop_protocol.place import PlaceError
 from cueloop_protocol.roots import Root
 from cueloop_protocol.shapes import ShutdownReason
 
@@ -36,7 +39,10 @@ class Housekeeping:
         listener: Listener,
         leave: Callable[[ShutdownReason], None],
         restore_locator: Callable[[str], None],
+        elsewhere: Callable[[], str] | None = None,
     ) -> None:
+        """`elsewhere` makes the other place for a socket, and gives its path. Raises PlaceError."""
+        self._elsewhere = elsewhere
         self._root = root
         self._ownership = ownership
         self._listener = listener
@@ -85,12 +91,39 @@ class Housekeeping:
             logger.error("ownership_lost remedy=%s", "another daemon may own the repository; this one leaves")
             self._leave("replaced")
             return
-        if not self._listener.still_ours():
-            try:
-                self._listener.rebind()
-                logger.warning("socket_restored path=%s", self._listener.path)
-            except OSError as exc:
-                logger.error("socket_not_restored path=%s error=%s", self._listener.path, exc)
-                self._leave("replaced")
-                return
+        if not self._listener.still_ours() and not self._restore_socket():
+            return
         self._restore_locator(self._listener.path)
+
+    def _restore_socket(self) -> bool:
+        """Give the socket a name again; False if there is nothing to be done but to leave."""
+        listener = self._listener
+        if listens(listener.path):
+            # A service manager has put its own there. We have just called it; the daemon that it starts waits for our end.
+            logger.warning("socket_taken_over path=%s", listener.path)
+            self._leave("replaced")
+            return False
+        try:
+            if listener.is_managed:
+                raise FileNotFoundError(errno.ENOENT, "the service manager's socket has lost its name", listener.path)
+            listener.rebind()
+        except OSError as exc:
+            if self._rebound_elsewhere(exc):
+                return True
+            logger.error("socket_not_restored path=%s error=%s", listener.path, exc)
+            self._leave("replaced")
+            return False
+        logger.warning("socket_restored path=%s", listener.path)
+        return True
+
+    def _rebound_elsewhere(self, why: OSError) -> bool:
+        """Where the folder has gone (a logout takes the runtime folder away), or the name is not ours to make."""
+        try:
+            path = self._elsewhere() if self._elsewhere is not None else self._listener.path
+            if path == self._listener.path:
+                return False
+            self._listener.rebind(path)
+        except (OSError, PlaceError):
+            return False
+        logger.warning("socket_moved path=%s reason=%s remedy=%s", path, why, "restart the socket unit, if there is one")
+        return True

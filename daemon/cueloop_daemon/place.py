@@ -19,7 +19,17 @@ from cueloop_daemon.store.not_writable import NotWritable, not_writable
 from cueloop_daemon.store.system import System
 from cueloop_daemon.workspace.files import read_regular
 from cueloop_protocol.identity import boot_id
-from cueloop_protocol.place import FOLDER, LOCATOR, SOCKET, Locator, ensure_socket_folder, locator_bytes, root_hash
+from cueloop_protocol.place import (
+    FOLDER,
+    LOCATOR,
+    SOCKET,
+    Locator,
+    ensure_private_folder,
+    ensure_socket_folder,
+    local_folder,
+    locator_bytes,
+    root_hash,
+)
 from cueloop_protocol.roots import Root, shown
 from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
 from cueloop_protocol.version import __version__
@@ -75,6 +85,13 @@ class OwnPlace:
             return Listener.bind(path)
         except OSError as exc:
             raise not_writable(exc, path, "make") from exc
+
+    def elsewhere(self) -> str:
+        """Where the socket can be whatever happens to the session's runtime folder. Raises PlaceError."""
+        folder = f"{local_folder(self.uid)}/{root_hash(self.root)}"
+        ensure_private_folder(local_folder(self.uid), self.uid)
+        ensure_private_folder(folder, self.uid)
+        return f"{folder}/{SOCKET}"
 
     def publish(self, socket: str) -> None:
         """Write the locator, or leave it as it is if it is ours. Where it cannot be, clients still find the computed place."""

@@ -41,6 +41,8 @@ class Listener:
         sock.setblocking(False)
         self._sock = sock
         self._identity = identity
+        self._found = _identity(path) if identity is None else identity
+        self._left_over: list[socket.socket] = []
         self._is_short = False
         self.path = path
 
@@ -52,15 +54,17 @@ class Listener:
 
     @classmethod
     def adopt(cls, fd: int, path: str) -> Listener:
-        """Take a listening socket that was passed to us, at descriptor `fd`. Its name at `path` is never removed by us.
+        """Take a listening socket that a service manager passed, at descriptor `fd`. Its name at `path` is never removed by us.
 
-        Raises ValueError if it is no listening Unix stream socket. The descriptor is ours from then on.
+        Raises ValueError if it is no listening Unix stream socket. The descriptor is ours from then on. It is listened to once more:
+        the kernel then names us, not the manager, as the peer of new connections, and the backlog is as long as ours.
         """
         sock = socket.socket(fileno=fd)
         if sock.family != socket.AF_UNIX or sock.type != socket.SOCK_STREAM or not _is_listening(sock):
             sock.detach()
             raise ValueError(f"descriptor {fd} is no listening Unix stream socket")
         os.set_inheritable(fd, False)
+        sock.listen(BACKLOG)
         return cls(sock, path, None)
 
     @classmethod
@@ -89,36 +93,47 @@ class Listener:
         self._identity = None
         self.close()
 
-    def still_ours(self) -> bool:
-        """Whether callers who use the name reach this socket. A name that we did not make is not asked for."""
-        return self._identity is None or _identity(self.path) == self._identity
+    @property
+    def is_managed(self) -> bool:
+        """Whether the socket is a service manager's: who waits in its queue when we leave waits for the next daemon."""
+        return self._identity is None
 
-    def rebind(self) -> None:
+    def still_ours(self) -> bool:
+        """Whether callers who use the name reach this socket."""
+        return self._found is not None and _identity(self.path) == self._found
+
+    def rebind(self, elsewhere: str | None = None) -> None:
         """Make a socket at the path again (its name was removed) and go on with that; connections are not touched.
 
-        What waits in the old one unaccepted is refused by its close. Raises OSError; then the old one is kept.
+        `elsewhere`: at this path instead, where the old one's folder has gone, or its name belongs to a manager. Who waits in the
+        old one comes out of the next `accept`. Raises OSError; then the old one is kept.
         """
-        if self._identity is None:
+        if self.is_managed and elsewhere is None:
             raise ValueError("the name belongs to whoever passed the socket")
-        new, self._identity = _bind(self.path)
+        path = elsewhere or self.path
+        new, identity = _bind(path)
         new.setblocking(False)
-        old, self._sock = self._sock, new
+        old, self._sock, self._identity, self._found, self.path = self._sock, new, identity, identity, path
+        self._left_over += _all_who_wait(old)
         anyio.notify_closing(old)
         old.close()
 
     def retire(self) -> list[socket.socket]:
-        """Remove the name, if it is still our own, and give out those who came by it and wait: a close would cut them off."""
+        """Remove the name, if it is still our own, and give out those who came by it and wait: a close would cut them off.
+
+        Those who wait at a manager's socket are left to the next daemon, which they start.
+        """
         self._remove_name()
-        waiting: list[socket.socket] = []
-        while taken := _take_all(self._sock, accept_one)[0]:
-            waiting += taken
-        return waiting
+        left, self._left_over = self._left_over, []
+        return left if self.is_managed else [*left, *_all_who_wait(self._sock)]
 
     def close(self) -> None:
         """Stop listening; without `retire` before it, who waits is cut off. May be called again."""
         if self._sock.fileno() < 0:
             return
         self._remove_name()
+        for sock in self._left_over:
+            sock.close()
         anyio.notify_closing(self._sock)
         self._sock.close()
 
@@ -134,6 +149,9 @@ class Listener:
         A peer that has gone already is no reason to stop. Raises ClosedResourceError after `close`, other OSErrors as they are.
         """
         while True:
+            if self._left_over:
+                left, self._left_over = self._left_over, []
+                return left
             sock = self._sock
             try:
                 await anyio.wait_readable(sock)
@@ -147,6 +165,13 @@ class Listener:
             self._is_short = shortage is not None
             if taken or shortage:
                 return taken
+
+
+def _all_who_wait(sock: socket.socket) -> list[socket.socket]:
+    waiting: list[socket.socket] = []
+    while taken := _take_all(sock, accept_one)[0]:
+        waiting += taken
+    return waiting
 
 
 def _take_all(sock: socket.socket, accept: Accept) -> tuple[list[socket.socket], OSError | None]:

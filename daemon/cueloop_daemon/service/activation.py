@@ -47,10 +47,7 @@ def take_socket(
 
     Raises NotOurSocket. `from_launchd` gives the descriptors that launchd has by a name.
     """
-    if origin.name == "launchd":
-        passed = _from_launchd(from_launchd)
-    else:
-        passed = origin.descriptors
+    passed = _from_launchd(from_launchd) if origin.name == "launchd" else origin.descriptors
     for _, fd in passed:
         os.set_inheritable(fd, False)
     if not passed:
@@ -83,7 +80,9 @@ def _checked(fd: int, root: Root, uid: int) -> Activated:
 
 def _from_launchd(activated: Callable[[str], Sequence[int]] | None) -> tuple[tuple[str, int], ...]:
     if activated is None:
-        from cueloop_daemon.service.launchd import activated
+        from cueloop_daemon.service import launchd
+
+        activated = launchd.activated
     try:
         return tuple((SOCKET_NAME, fd) for fd in activated(SOCKET_NAME))
     except OSError as exc:

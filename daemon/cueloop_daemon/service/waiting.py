@@ -12,7 +12,7 @@ import socket
 import time
 from contextlib import suppress
 
-from cueloop_protocol.framing import encode, Kind
+from cueloop_protocol.framing import Kind, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def _hear(caller: _Caller, error: Callable[[], RpcError], monotonic: Callable[[]
     if not data:
         return True
     if not caller.is_told:
-        _tell(caller, error(), Kind.HEADERS if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"C", b"c") else Kind.LINES, monotonic())
+        _tell(
+            caller, error(), Kind.HEADERS if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"C", b"c") else Kind.LINES, monotonic()
+        )
     return False
 
 

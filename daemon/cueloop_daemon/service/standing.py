@@ -1,0 +1,37 @@
+"""Whether somebody listens at a path where we would. Standard library only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+
+from cueloop_protocol.place import find_socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cueloop_protocol.roots import Root
+
+
+def listens(path: str) -> bool:
+    """Whether a process listens at the Unix socket there. To connect is to ask: a service manager starts its daemon by that."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)
+            sock.connect(path)
+    except OSError as exc:
+        return exc.errno == errno.EAGAIN  # so many wait already
+    return True
+
+
+def managed_socket(root: Root, environ: Mapping[str, str], uid: int) -> str | None:
+    """Where somebody listens for the root already; to be asked before its locks are taken, and to be believed if nobody held them.
+
+    Then it is a service manager, since a daemon listens only while it owns the repository.
+    """
+    return next((path for path in find_socket(root, environ, uid) if listens(path)), None)

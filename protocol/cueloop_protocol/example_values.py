@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cueloop_protocol import codes
 from cueloop_protocol.base import JsonObject
 from cueloop_protocol.example_config import RESOLVE_DOCUMENT
+from cueloop_protocol.example_doctor import DOCTOR as DOCTOR
 
 EPOCH = "k3Jx0aQz"
 RUN = "20260426T060000Z-7f3a"
@@ -278,5 +279,6 @@ DOCUMENTS: Mapping[str, JsonObject] = {
     "Summary": REFUSED,
     "StopDocument": STOP,
     "ErrorDocument": ERROR,
+    "DoctorDocument": DOCTOR,
 }
 """Model name → a document."""

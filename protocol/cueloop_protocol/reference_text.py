@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from cueloop_protocol.documents import envelope
 from cueloop_protocol.documents.blocking import BlockingState
 from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.doctor import DoctorDocument
 from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.overview import OverviewDocument
 from cueloop_protocol.documents.resolve import ResolveDocument
@@ -54,6 +55,7 @@ DOCUMENT_MODELS: Mapping[str, type[BaseModel]] = {
     "Summary": Summary,
     "StopDocument": StopDocument,
     "ErrorDocument": ErrorDocument,
+    "DoctorDocument": DoctorDocument,
 }
 """In the order of the page."""
 

@@ -11,6 +11,7 @@ from cueloop_daemon.doctor.asked import Asked
 from cueloop_daemon.doctor.daemon import report
 from cueloop_daemon.doctor.kinds import found
 from cueloop_daemon.doctor.look import look
+from cueloop_daemon.doctor.past import past
 from cueloop_daemon.doctor.preview import preview
 from cueloop_daemon.doctor.sight import Sight
 from cueloop_daemon.doctor.table import CHECKS
@@ -37,7 +38,7 @@ def doctor(
             is_repository=all(finding.code != "no-cueloop-folder" for finding in findings),
             daemon=report(sight),
         ),
-        preview=preview(sight.facts, sight.now, is_dirty=sight.is_dirty),
+        preview=preview(sight.facts, sight.now, is_dirty=sight.is_dirty, past=tuple(past(sight))),
         agents=reports(sight),
         findings=findings,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -24,6 +24,7 @@ from cueloop_daemon.core.runs.beginning import Bad, Chosen, Nothing, Refused, Wi
 from cueloop_daemon.core.settled import settled
 from cueloop_daemon.core.stamps import Age, age_of, parse_stamp
 from cueloop_daemon.doctor.ways import ways_on
+from cueloop_daemon.doctor.words import age_words
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.doctor import DoctorPreview, NextRun
 from cueloop_protocol.documents.session import Session
@@ -34,18 +35,17 @@ COMMANDS: tuple[tuple[str, Literal["one", "loop", "resume"]], ...] = (
     ("cueloop run resume", "resume"),
 )
 PHASES = {1: "plan", 2: "implement", 3: "review"}
-_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
 
-def preview(facts: Snapshot, now: datetime, *, is_dirty: bool) -> DoctorPreview:
-    """The session of this moment and what becomes of it."""
+def preview(facts: Snapshot, now: datetime, *, is_dirty: bool, past: Iterable[str] = ()) -> DoctorPreview:
+    """The session of this moment and what becomes of it; `past` are sentences about what was before."""
     file = settled(facts).session
     session = file.session if isinstance(file, SessionLoaded) else None
     return DoctorPreview(
         session=_state(file),
         task_id=None if session is None else session.task_id.strip(),
         age_seconds=None if session is None else _age_seconds(session, now),
-        words=tuple(_words(facts, file, now)),
+        words=(*_words(facts, file, now), *past),
         next=tuple(_next(facts, command, mode, now, is_dirty) for command, mode in COMMANDS),
         ways=() if is_at_work(facts) else ways_on(file, facts, now),
     )
@@ -122,16 +122,6 @@ def _age_seconds(session: Session, now: datetime) -> int | None:
     if moment is None or not isinstance(age_of(session.last_updated_at, now), Age):
         return None
     return max(int((now - moment).total_seconds()), 0)
-
-
-def age_words(seconds: int) -> str:
-    """`90061` → `1 day 1 hour`: the two largest units that are not zero."""
-    parts: list[str] = []
-    for name, size in _UNITS:
-        number, seconds = divmod(seconds, size)
-        if number:
-            parts.append(f"{number} {name}{'' if number == 1 else 's'}")
-    return " ".join(parts[:2]) or "0 seconds"
 
 
 def _next(facts: Snapshot, command: str, mode: Literal["one", "loop", "resume"], now: datetime, is_dirty: bool) -> NextRun:

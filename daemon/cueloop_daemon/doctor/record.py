@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cueloop_daemon.runs.schema import APPLICATION_ID, SCHEMA, VERSION
 from cueloop_daemon.store.sqlite import READING, DbDamaged, DbTooNew, connect, pragma, probe, size, translated
@@ -17,11 +17,18 @@ COPY_LIMIT = 256 * 1024 * 1024
 """Bytes of a database that is copied to be looked into."""
 
 
+Place = tuple[str, str, int, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A database that is whole. `runs`: ids → whether the run is open."""
+    """A database that is whole.
 
-    runs: Mapping[str, bool]
+    `runs`: ids → whether the run is open. `conversations`: task, session, iteration, phase and runner → `chosen`, `reported` or `gone`.
+    """
+
+    runs: Mapping[str, bool] = field(default_factory=dict)
+    conversations: Mapping[Place, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +85,12 @@ def _read(path: str, application_id: int, version: int, *, with_runs: bool) -> R
             if said != "ok":
                 return Damaged(said.splitlines()[0])
             if not with_runs:
-                return Kept({})
+                return Kept()
             if pragma(db, "user_version") == VERSION and _schema(db) != SCHEMA:
                 return Damaged("its tables are not those of a record of runs")
-            return Kept({run_id: state == "open" for run_id, state in db.execute("SELECT run_id, state FROM runs")})
+            runs = {run_id: state == "open" for run_id, state in db.execute("SELECT run_id, state FROM runs")}
+            talks = db.execute("SELECT task_id, session_id, iteration, phase, runner, state FROM conversations")
+            return Kept(runs, {(*place,): state for *place, state in talks})
     except DbTooNew as exc:
         return Newer(str(exc))
     except (DbDamaged, sqlite3.Error) as exc:

@@ -1,8 +1,9 @@
 """Lives of a run in processes of their own, each ended by SIGKILL at a chosen place; the record, the outbox and the log are real.
 
-A job is a JSON line on stdin: a folder, a backend, and the place (by number) at which the first life ends. The answer on stdout says
-how that ended and what the second life, which nobody kills, left behind. Places are those of the journal, and before and after
-each thing that the outbox does.
+A job is a JSON line on stdin: a folder, a backend, and the place at which the first life ends: its name, and how often it has been
+passed before. The answer on stdout says how that ended and what the second life, which nobody kills, left behind. Places are those of
+the journal, and before and after each thing that the outbox does. The outbox takes together what waits together, so that lives differ
+in how often it flushes and forgets; everything else is passed as often in each.
 """
 
 from __future__ import annotations
@@ -35,18 +36,17 @@ from runs.test_journal import NUMBER, ORDER, TEXT, Order
 
 
 class Places:
-    """Counts places, and ends this process at the chosen one."""
+    """Remembers places, and ends this process at the chosen one."""
 
-    def __init__(self, kill_at: int | None) -> None:
+    def __init__(self, kill_at: tuple[str, int] | None) -> None:
         self.kill_at = kill_at
-        self.passed = 0
         self.names: list[str] = []
 
     def __call__(self, key: str, point: str) -> None:
-        if self.passed == self.kill_at:
+        name = f"{key} {point}"
+        if (name, self.names.count(name)) == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
-        self.passed += 1
-        self.names.append(f"{key} {point}")
+        self.names.append(name)
 
 
 class WatchedHub(Hub):
@@ -153,7 +153,7 @@ def left(folder: Path) -> dict[str, Any]:
     }
 
 
-def forked(folder: Path, backend: str, kill_at: int | None) -> tuple[int, list[str]]:
+def forked(folder: Path, backend: str, kill_at: tuple[str, int] | None) -> tuple[int, list[str]]:
     """A life in a child: its exit code, and the places it passed (if it lived)."""
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -180,7 +180,7 @@ def main() -> None:
         job = json.loads(line)
         folder = Path(job["folder"])
         folder.mkdir()
-        code, names = forked(folder, job["backend"], job["kill_at"])
+        code, names = forked(folder, job["backend"], job["kill_at"] and tuple(job["kill_at"]))
         again, _ = forked(folder, job["backend"], None) if code else (0, [])
         print(json.dumps({"code": code, "again": again, "names": names, **left(folder)}), flush=True)
 

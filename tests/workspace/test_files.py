@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cueloop_daemon.workspace.files import MISSING, TICK_NS, FileCache, Input, is_unsettled, read_regular, sign, sign_link
+from cueloop_daemon.workspace.files import (
+    MISSING,
+    MOST_FILES,
+    TICK_NS,
+    FileCache,
+    Input,
+    is_unsettled,
+    read_regular,
+    sign,
+    sign_link,
+)
 
 LATER = 10**15
 
@@ -110,13 +120,25 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path, monk
     assert signature == sign(str(path))
 
 
-def test_only_what_is_still_wanted_is_kept(tmp_path: Path) -> None:
+def test_the_files_that_were_asked_for_last_are_kept(tmp_path: Path) -> None:
+    cache = FileCache(lambda: 0)
+    names = [str(tmp_path / f"file-{number}") for number in range(MOST_FILES + 2)]
+    for name in names:
+        Path(name).write_bytes(b"x")
+        cache.read(name)
+    cache.read(names[0])  # again: later than the others
+    cache.forget_oldest()
+    assert list(cache._kept) == [*names[3:], names[0]]
+
+
+def test_a_file_that_stood_as_it_was_counts_as_asked_for(tmp_path: Path) -> None:
     cache = FileCache(lambda: LATER)
-    for name in ("one", "two"):
-        (tmp_path / name).write_bytes(b"x")
-        cache.read(str(tmp_path / name))
-    cache.keep_only({str(tmp_path / "two")})
-    assert not cache.unsettled(str(tmp_path / "one"))
+    names = [str(tmp_path / name) for name in ("one", "two")]
+    for name in (*names, names[0]):
+        Path(name).write_bytes(b"x")
+        _age(Path(name))
+        cache.read(name)
+    assert list(cache._kept) == [names[1], names[0]]
 
 
 def test_a_link_can_count_as_itself(tmp_path: Path) -> None:

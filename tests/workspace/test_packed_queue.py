@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cueloop_daemon.core.model import QueueFile, Unusable
+from cueloop_daemon.core.model import QueueFile, QueueMissing, Unusable
 from cueloop_daemon.workspace.files import TICK_NS, Input, telling
-from cueloop_daemon.workspace.loading import Packed, QueueCache, QueuePlace, pack_file
+from cueloop_daemon.workspace.loading import MOST_QUEUES, Packed, QueueCache, QueuePlace, pack_file
 
 STAMP = "2026-01-01T00:00:00Z"
 
@@ -112,3 +112,15 @@ def test_what_lies_in_a_folder_that_is_there_is_looked_at() -> None:
 def test_what_lies_in_a_folder_that_cannot_be_looked_at_is_looked_at() -> None:
     inputs = (Input("/r/lock", (-13,)), Input("/r/lock/owner", (-13,)))
     assert telling(inputs) == inputs
+
+
+def test_the_files_that_were_used_last_are_kept(place: QueuePlace) -> None:
+    cache = QueueCache(lambda: long_after_the_write(place))
+    others = [QueuePlace(f"{place.io}.{number}", f"{place.shown}.{number}") for number in range(MOST_QUEUES)]
+    read(place, cache, long_after_the_write(place))
+    for other in others:
+        assert isinstance(cache.read(other, "queue"), QueueMissing)
+    assert cache.lookup(place) is not None  # used again
+    cache.forget_oldest()
+    assert [name in cache._kept for name in (place.io, others[0].io, others[1].io)] == [True, False, True]
+    assert len(cache._kept) == MOST_QUEUES

@@ -12,6 +12,9 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 Signature = tuple[int, ...]
 """(device, inode, size, mtime_ns, ctime_ns); empty when there is no such file; (-errno,) when it cannot be looked at."""
@@ -21,6 +24,8 @@ _IS_MISSING = (FileNotFoundError, NotADirectoryError)
 TICK_NS = 20_000_000
 READ_LIMIT = 256 * 1024 * 1024
 """No file that we read is larger than this many bytes; a larger one is refused unread."""
+MOST_FILES = 512
+"""Small files that are remembered from one load to the next: configuration, trust and plugins of eight callers, and some more."""
 
 
 def sign(path: str) -> Signature:
@@ -111,9 +116,10 @@ class FileCache:
         """
         kept = self._kept.get(path)
         signature = sign(path)
-        if kept is not None and kept.signature == signature and not kept.unsettled:
-            return kept.data
         self._kept.pop(path, None)
+        if kept is not None and kept.signature == signature and not kept.unsettled:
+            self._kept[path] = kept  # behind those that were not asked for since
+            return kept.data
         read_at = self._wall_ns()
         data, signature = read_regular(path)
         self._kept[path] = _Kept(signature, is_unsettled(signature, read_at), data)
@@ -124,10 +130,15 @@ class FileCache:
         kept = self._kept.get(path)
         return kept is not None and kept.unsettled
 
-    def keep_only(self, paths: set[str]) -> None:
-        """Forget every file that is not among `paths`."""
-        for path in self._kept.keys() - paths:
-            del self._kept[path]
+    def forget_oldest(self) -> None:
+        """Keep the MOST_FILES files that were asked for last. Not within a load, which asks `unsettled` of what it has read."""
+        forget_all_but(self._kept, MOST_FILES)
+
+
+def forget_all_but(kept: dict[str, T], most: int) -> None:
+    """Forget the entries that were put in first, until there are `most`."""
+    for path in list(kept)[: max(0, len(kept) - most)]:
+        del kept[path]
 
 
 def read_regular(path: str) -> tuple[bytes | None, Signature]:

@@ -13,7 +13,16 @@ from cueloop_daemon.store.config_files import ConfigState, load_config
 from cueloop_daemon.store.queue_file import pack_queue, parse_queue, unpack_queue
 from cueloop_daemon.store.queue_lock import read_queue_lock
 from cueloop_daemon.store.session_file import read_session
-from cueloop_daemon.workspace.files import FileCache, Input, Signature, is_unsettled, read_regular, sign, sign_link
+from cueloop_daemon.workspace.files import (
+    FileCache,
+    Input,
+    Signature,
+    forget_all_but,
+    is_unsettled,
+    read_regular,
+    sign,
+    sign_link,
+)
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.roots import Caller, Root, expand
 
@@ -22,6 +31,9 @@ SETTLE_NS = 300_000_000
 
 Editors and shells write in place in several steps; measured pauses between truncating and the last write stay under this.
 """
+
+MOST_QUEUES = 16
+"""Queue and done files that are remembered from one load to the next: two for each of eight callers."""
 
 QueueState = QueueFile | QueueMissing | Unusable
 
@@ -127,11 +139,23 @@ class QueueCache:
     def lookup(self, place: QueuePlace) -> QueueState | None:
         """What the file is, if it stands as it was read; None when it must be read."""
         kept = self._kept.get(place.io)
-        return kept.state if kept is not None and not kept.unsettled and kept.signature == sign(place.io) else None
+        if kept is None or kept.unsettled or kept.signature != sign(place.io):
+            return None
+        self._put(place, kept)
+        return kept.state
+
+    def forget_oldest(self) -> None:
+        """Keep the MOST_QUEUES files that were used last. Not within a load, which asks for what it has read."""
+        forget_all_but(self._kept, MOST_QUEUES)
+
+    def _put(self, place: QueuePlace, kept: _KeptQueue) -> None:
+        """Behind those that were not used since."""
+        self._kept.pop(place.io, None)
+        self._kept[place.io] = kept
 
     def keep(self, place: QueuePlace, signature: Signature, read_at_ns: int, state: QueueState) -> None:
         """Take what was read at this wall time (nanoseconds)."""
-        self._kept[place.io] = _KeptQueue(signature, is_unsettled(signature, read_at_ns), state, _digest(state))
+        self._put(place, _KeptQueue(signature, is_unsettled(signature, read_at_ns), state, _digest(state)))
 
     def content(self, place: QueuePlace) -> bytes | None:
         """The digest of the file's bytes as a worker process read them last; None where it was not the last to read."""
@@ -144,9 +168,9 @@ class QueueCache:
         unsettled = is_unsettled(packed.signature, packed.read_at_ns)
         if packed.body is not None:
             state = unpack_queue(packed.body)
-            self._kept[place.io] = _KeptQueue(packed.signature, unsettled, state, _digest(state), packed.content)
+            self._put(place, _KeptQueue(packed.signature, unsettled, state, _digest(state), packed.content))
         elif packed.content is not None and kept is not None and kept.content == packed.content:
-            self._kept[place.io] = replace(kept, signature=packed.signature, unsettled=unsettled)
+            self._put(place, replace(kept, signature=packed.signature, unsettled=unsettled))
 
     def signature(self, place: QueuePlace) -> Signature:
         """Of the version that was read last."""
@@ -212,6 +236,8 @@ class Loader:
     def load(self, caller: Caller) -> Loaded:
         """Everything, queue files parsed in this thread unless `QueueCache` has them already."""
         root = self._root
+        self._cache.forget_oldest()
+        self._queues.forget_oldest()
         config = self.config(caller)
         inputs = [Input(path, sign(path), is_folder=os.path.isdir(path)) for path in config.inputs]
         # Read after signing: a change in between leaves the older signature, and the next look sees it.

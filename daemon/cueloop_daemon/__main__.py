@@ -11,12 +11,21 @@ import sys
 
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
+from cueloop_daemon.takeover import Inheritance, Stays, ask
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cueloop_daemon.takeover import Asked
+    from cueloop_daemon.takeover.bequest import Bequest
+    from cueloop_daemon.takeover.succession import Runs
+
 OWNED_BY_ANOTHER = 3
 """Exit code of a daemon that found the repository owned; the pid of the owner was printed."""
+OWNER_STAYS = 4
+"""Exit code of a daemon that was to take over, and the one that runs stays; the reason was printed."""
 
 
 class Ready:
@@ -47,6 +56,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--root", metavar="PATH", default=".", help="the repository (default: the working directory)")
     parser.add_argument("--ready-fd", metavar="N", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--take-over", metavar="RUNS", choices=("refuse", "leave", "cancel"), help=argparse.SUPPRESS)
     parser.add_argument("--version", action="store_true", help="print the version and what it was built from, and exit")
     return parser.parse_args(argv)
 
@@ -60,12 +70,23 @@ def main(argv: list[str] | None = None) -> int:
     ready = Ready(asked.ready_fd)
     if asked.ready_fd is not None:
         os.set_inheritable(asked.ready_fd, False)
+    inheritance: Inheritance | None = None
+    ownership: Ownership | AlreadyOwned | None = None
     try:
         root = open_root(asked.root)
         # A daemon must not hold the folder it was started in, nor die with it.
         os.chdir("/")
-        ownership = Ownership.acquire(root, os.getuid())
-    except (RootError, PlaceError, NotWritable) as exc:
+        if asked.take_over is not None:
+            found = _take_over(root, asked.take_over)
+            if isinstance(found, Stays):
+                return _owner_stays(ready, root, found)
+            if isinstance(found, Inheritance):
+                inheritance, ownership = found, Ownership.inherit(root, found.inner, found.local, os.getuid())
+        if ownership is None:
+            if inheritance is not None:
+                inheritance.decline()
+            inheritance, ownership = None, Ownership.acquire(root, os.getuid())
+    except (RootError, PlaceError, NotWritable, NotProven) as exc:
         return _refuse(ready, exc)
     if isinstance(ownership, AlreadyOwned):
         who = "another process" if ownership.pid is None else f"pid {ownership.pid}"
@@ -73,9 +94,40 @@ def main(argv: list[str] | None = None) -> int:
         print(f"cueloopd: {root.path} already has a daemon ({who}).", file=sys.stderr)
         return OWNED_BY_ANOTHER
     try:
-        return _serve(root, ownership, ready)
+        return _serve(root, ownership, ready, inheritance)
     finally:
         ownership.release(*(f"{folder}/{root_hash(root)}" for folder in runtime_folders(os.environ, os.getuid())))
+
+
+class NotProven(Exception):
+    """The start would fail; the fields are those of `app.StartFailed`, which is imported late."""
+
+    def __init__(self, exc: Exception) -> None:
+        super().__init__(str(exc))
+        self.remedy = getattr(exc, "remedy", None)
+        self.code = getattr(exc, "code", "unknown")
+
+
+def _take_over(root: Root, runs: Runs) -> Asked:
+    """Ask the owner for its place, once all that can fail without it has not. Raises PlaceError and NotProven."""
+    gc.disable()  # see `_serve`
+    from cueloop_daemon.app import StartFailed, prove
+    from cueloop_daemon.takeover.ours import this_version
+
+    try:
+        prove(root, pwd.getpwuid(os.getuid()).pw_dir, os.getuid())
+    except StartFailed as exc:
+        raise NotProven(exc) from exc
+    found = ask(root, os.getuid(), os.environ, this_version(runs))
+    if isinstance(found, Inheritance):
+        found.await_files()
+    return found
+
+
+def _owner_stays(ready: Ready, root: Root, found: Stays) -> int:
+    ready.say(stays={"why": found.why, "pid": found.pid, "error": found.error})
+    print(f"cueloopd: the daemon of {root.path} stays: {found.error['message']}", file=sys.stderr)
+    return OWNER_STAYS
 
 
 def version_line() -> str:
@@ -86,18 +138,37 @@ def version_line() -> str:
     return f"cueloopd {build().line(PROTOCOL_VERSION)}"
 
 
-def _serve(root: Root, ownership: Ownership, ready: Ready) -> int:
+def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None) -> int:
     # What is made while starting lives as long as the daemon: walking it again and again is a tenth of the start.
     gc.disable()
     from cueloop_daemon.app import StartFailed, run_daemon
 
     try:
-        run_daemon(root, ownership, dict(os.environ), pwd.getpwuid(os.getuid()).pw_dir, ready.say)
+        home = pwd.getpwuid(os.getuid()).pw_dir
+        left = run_daemon(root, ownership, dict(os.environ), home, ready.say, inheritance=inheritance)
     except (PlaceError, NotWritable, StartFailed) as exc:
         return _refuse(ready, exc)
     finally:
         gc.enable()
-    return 0
+    return 0 if left.bequest is None else _see_off(left.bequest, ownership, left.is_closed)
+
+
+def _see_off(bequest: Bequest, ownership: Ownership, is_closed: bool) -> int:
+    """The last thing that an owner with an heir does. It stays until that serves, as who waits must not be lost with it."""
+    from cueloop_daemon.takeover.bequest import SERVING_SECONDS
+    from cueloop_daemon.takeover.overdue import end_by, give_up
+    from cueloop_daemon.takeover.probes import reached
+
+    if not is_closed:
+        give_up()  # the heir opens our files when this process is gone, and not before
+    reached("closed")
+    end_by(SERVING_SECONDS * 2)
+    if bequest.see_off():
+        reached("seen_off")
+        ownership.hand_on()
+        return 0
+    bequest.turn_back()
+    return 1
 
 
 def _refuse(ready: Ready, exc: Exception) -> int:

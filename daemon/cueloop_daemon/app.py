@@ -42,13 +42,21 @@ from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.store.settings import Settings, load_settings
 from cueloop_daemon.store.system import System
+from cueloop_daemon.takeover.bequest import Bequest, Estate
+from cueloop_daemon.takeover.databases import newer_databases
+from cueloop_daemon.takeover.inheritance import Inheritance
+from cueloop_daemon.takeover.overdue import end_by, give_up
+from cueloop_daemon.takeover.probes import reached
+from cueloop_daemon.takeover.succession import LEAVES_WITHIN, Runs, Succession, Wanted
 from cueloop_daemon.watch.alarm import Alarm
 from cueloop_daemon.watch.choose import ChosenWatcher
 from cueloop_daemon.watch.clock import Clock, SystemClock
 from cueloop_daemon.workspace.files import read_regular
 from cueloop_daemon.workspace.workspace import Workspace
 from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.identity import process_start_time
+from cueloop_protocol.codes import RpcError, run_active, shutting_down
+from cueloop_protocol.identity import boot_id, process_start_time
+from cueloop_protocol.place import ensure_private_folder, local_folder
 from cueloop_protocol.roots import Caller, Root, settings_path, shown
 from cueloop_protocol.shapes import Question, ShutdownReason
 from cueloop_protocol.version import __version__
@@ -89,9 +97,33 @@ class Setting:
     clock: Clock
     system: System
     new_epoch: Callable[[], str]
+    overdue: Callable[[float], None] = lambda seconds: None
+    """From now on the process has so many seconds to end, whatever hangs."""
+    inheritance: Inheritance | None = None
+    """What a predecessor left to us."""
 
 
-def run_daemon(root: Root, ownership: Ownership, environ: dict[str, str], home: str, say: Say) -> None:
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A daemon that has left. `bequest` is to be seen off if there is one; `is_closed`: no file of it is open in this process."""
+
+    bequest: Bequest | None
+    is_closed: bool
+
+
+def prove(root: Root, home: str, uid: int) -> None:
+    """Raise what would keep a daemon from starting, as far as looking tells: so that nobody leaves for a successor that cannot be.
+
+    Raises StartFailed and PlaceError.
+    """
+    load_own_settings(Caller(home, None))
+    ensure_private_folder(local_folder(uid), uid)
+    refuse_newer_databases(root, home)
+
+
+def run_daemon(
+    root: Root, ownership: Ownership, environ: dict[str, str], home: str, say: Say, *, inheritance: Inheritance | None = None
+) -> Left:
     """Serve until told to leave. `say` tells the starter that the daemon is ready.
 
     Raises PlaceError, NotWritable and StartFailed where it cannot start.
@@ -106,8 +138,18 @@ def run_daemon(root: Root, ownership: Ownership, environ: dict[str, str], home: 
         clock=SystemClock(),
         system=System(),
         new_epoch=lambda: uuid.uuid4().hex[:16],
+        overdue=end_by,
+        inheritance=inheritance,
     )
-    anyio.run(Daemon(setting, ownership, say).run)
+    daemon = Daemon(setting, ownership, say)
+    try:
+        anyio.run(daemon.run)
+    except Exception:
+        if daemon.bequest is None:
+            raise
+        logger.exception("left_badly")
+        return Left(daemon.bequest, is_closed=False)
+    return Left(daemon.bequest, daemon.is_closed)
 
 
 def allow_descriptors(wanted: int) -> None:
@@ -133,6 +175,21 @@ class Daemon:
         self._windows: set[int] = set()
         self._questions: Callable[[], tuple[Question, ...]] = lambda: ()
         self._reason: ShutdownReason | None = None
+        self._succession: Succession | None = None
+        self.bequest: Bequest | None = None
+        """What an heir has of us, once we leave for one."""
+        self.is_closed = False
+        """Whether all files are let go of."""
+
+    @property
+    def heir(self) -> int | None:
+        """The pid of the process that takes over just now."""
+        return None if self._succession is None else self._succession.heir
+
+    def hand_over(self, wanted: Wanted) -> None:
+        """Begin to hand over; one at a time."""
+        if self._succession is not None:
+            self._succession.want(wanted)
 
     @property
     def draining(self) -> bool:
@@ -144,11 +201,13 @@ class Daemon:
         if self._reason is None:
             self._reason = reason
             logger.info("leaving reason=%s", reason)
+            self._setting.overdue(LEAVES_WITHIN)
             self._leaving.set()
 
     async def run(self) -> None:
-        """Start in order, serve, leave in order."""
+        """Start in order, serve, leave in order. Raises StartFailed, PlaceError, NotWritable."""
         settings = self._settings()
+        refuse_newer_databases(self._setting.root, self._setting.home)
         with Logs(f"{self._place.folder}/daemon.log", settings.now.log_level, settings.now.log_limit_mib * MIB) as logs:
             logger.info("starting root=%s pid=%d version=%s", shown(self._setting.root.path), self._setting.pid, __version__)
             if self._ownership.degraded:
@@ -178,6 +237,7 @@ class Daemon:
                 await self._with_parts(settings, logs, hub, workspace)
             finally:
                 hub.stop()
+        self.is_closed = hub.is_closed
 
     async def _with_parts(self, settings: LivingSettings, logs: Logs, hub: Hub, workspace: Workspace) -> None:
         def take(changed: Settings) -> None:
@@ -210,11 +270,13 @@ class Daemon:
         clock = self._setting.clock
         await self._recover(sessions, announcer)
         await announcer.attend(self._default)
-        listener = self._place.bind(self._setting.environ)
+        listener = self._listener()
         services = self._services(workspace, hub, sessions, engine, announcer, watcher, listener)
         limits = Limits(connections=settings.now.max_connections)
         allow_descriptors(settings.now.max_connections)
-        server = Server(TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=_give_up)
+        server = Server(
+            TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=give_up, process=self._process()
+        )
         services.connections, services.counters = lambda: server.connections, server.counters
         services.measures.traffic = server.measured
         services.settings = lambda: settings.now
@@ -249,19 +311,26 @@ class Daemon:
             # What is alive by now stays: the collector, at rest until here, need never look at it.
             gc.freeze()
             gc.enable()
+            reached("serving")
+            if self._setting.inheritance is not None:
+                self._setting.inheritance.served()
+                reached("said")
             self._say(ready={"socket": listener.path, "pid": self._setting.pid})
             self._place.unmark_stopped()
             engine.serve()
+            self._succession = self._successor_of(server, listener, engine)
             async with anyio.create_task_group() as keeping:
                 keeping.start_soon(keep_house)
+                keeping.start_soon(self._succession.run)
                 await self._leaving.wait()
                 keeping.cancel_scope.cancel()  # from here on nothing that was taken away is put back
-            # First nobody finds us any more, then those who have found us are told.
-            if self._ownership.still_ours():
+            # First nobody finds us any more, then those who have found us are told. With an heir, all is to be found as it was.
+            if self.bequest is None and self._ownership.still_ours():
                 if self._reason == "stopped" and engine.active_id is not None:
                     self._place.mark_stopped()
                 self._place.withdraw(listener.path)
-            server.close(self._reason or "stopped")
+            server.close(self._reason or "stopped", has_heir=self.bequest is not None)
+        reached("drained")
 
     async def _signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """TERM and INT leave, USR1 writes all stacks to the log, HUP is not for us."""
@@ -273,6 +342,37 @@ class Daemon:
                     self.leave("stopped")
                 elif number == signal.SIGUSR1:
                     stacks.tell()
+
+    def _listener(self) -> Listener:
+        found = self._setting.inheritance
+        if found is None:
+            return self._place.bind(self._setting.environ)
+        listener = Listener.inherit(found.listener, found.path, found.identity)
+        reached("bound")
+        return listener
+
+    def _process(self) -> dict[str, object]:
+        return {"pid": self._setting.pid, "start_time": self._author.start_time, "boot_id": boot_id()}
+
+    def _successor_of(self, server: Server[Services], listener: Listener, engine: Engine) -> Succession:
+        def estate() -> Estate:
+            assert listener.identity is not None  # a manager's socket is given to nobody
+            setting = self._setting
+            return Estate(
+                setting.root, setting.uid, listener.duplicate(), listener.path, listener.identity, *self._ownership.descriptors
+            )
+
+        def why_not(runs: Runs) -> RpcError | None:
+            if self.draining:
+                return shutting_down(self._reason, self._process())
+            active = engine.active_id
+            return run_active(active) if active is not None and runs != "leave" else None
+
+        def go(bequest: Bequest) -> None:
+            self.bequest = bequest
+            self.leave("replaced")
+
+        return Succession(estate, why_not, lambda: server.durable_calls, go)
 
     async def _recover(self, sessions: SessionStore, announcer: Announcer) -> None:
         """Sweep what died with a predecessor; say what it had of others."""
@@ -295,7 +395,15 @@ class Daemon:
         setting, clock = self._setting, self._setting.clock
         return Services(
             root=setting.root,
-            identity=Identity(setting.pid, __version__, setting.instance, clock.now(), clock.monotonic()),
+            identity=Identity(
+                setting.pid,
+                __version__,
+                setting.instance,
+                clock.now(),
+                clock.monotonic(),
+                start_time=self._author.start_time,
+                boot_id=boot_id(),
+            ),
             workspace=workspace,
             hub=hub,
             sessions=sessions,
@@ -310,6 +418,7 @@ class Daemon:
             socket=shown(listener.path),
             folder=self._place.shown_folder,
             log=f"{self._place.shown_folder}/daemon.log",
+            is_managed=listener.identity is None,
             active_windows=self._windows,
             environ=setting.environ,
         )
@@ -349,11 +458,7 @@ class Daemon:
         return engine, carriers
 
     def _settings(self) -> LivingSettings:
-        caller = self._default
-        try:
-            return LivingSettings(settings_path(caller), lambda: load_settings(caller, lambda path: read_regular(path)[0]))
-        except SettingsUnusable as exc:
-            raise StartFailed(exc.why.message, exc.why.detail or "Correct the file.", exc.why.code) from None
+        return load_own_settings(self._default)
 
     def _session_store(self) -> SessionStore:
         setting = self._setting
@@ -368,9 +473,24 @@ class Daemon:
         )
 
 
-def _give_up() -> None:
-    """Something hangs that cannot be cancelled; an end is promised, so here it is. What was acknowledged is on disk."""
-    os._exit(70)
+def refuse_newer_databases(root: Root, home: str) -> None:
+    """Raise StartFailed if a newer version was here before: nothing of it is touched."""
+    for path, reason in newer_databases(root, home):
+        folder = shown(os.path.dirname(path))
+        raise StartFailed(
+            f"{shown(path)} cannot be used by this version: {reason}.",
+            "Update cueloop again; or, to stay with this version and begin without the events and runs that there are, move "
+            f"events.db* and runs.db* out of {folder}.",
+            "version_mismatch",
+        )
+
+
+def load_own_settings(caller: Caller) -> LivingSettings:
+    """The daemon's own settings. Raises StartFailed."""
+    try:
+        return LivingSettings(settings_path(caller), lambda: load_settings(caller, lambda path: read_regular(path)[0]))
+    except SettingsUnusable as exc:
+        raise StartFailed(exc.why.message, exc.why.detail or "Correct the file.", exc.why.code) from None
 
 
 def _backend(name: str) -> Literal["inotify", "watchfiles", "polling"]:

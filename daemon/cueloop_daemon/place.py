@@ -72,11 +72,10 @@ class OwnPlace:
 
     def _kept(self, name: str, still_ours: Callable[[], bool]) -> tuple[str, Callable[[], None]]:
         """The path of a database, and what makes its folder."""
-        path = f"{self.folder}/{name}"
-        if _is_short(path):
+        path = database_path(self.root, self.home, name)
+        if path == f"{self.folder}/{name}":
             return path, lambda: self._make_own_folder(still_ours)
-        state = f"{self.home}/.local/state/cueloopd/{root_hash(self.root)}"
-        return f"{state}/{name}", lambda: os.makedirs(state, 0o700, exist_ok=True)
+        return path, lambda: os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
 
     def bind(self, environ: dict[str, str]) -> Listener:
         """The listening socket at its computed place. Raises PlaceError, NotWritable."""
@@ -146,6 +145,12 @@ class OwnPlace:
                 protocol_max=PROTOCOL_VERSION,
             )
         )
+
+
+def database_path(root: Root, home: str, name: str) -> str:
+    """Where a database is: in our folder, or, as SQLite opens no long paths, in the user's state folder."""
+    path = f"{root.join(FOLDER)}/{name}"
+    return path if _is_short(path) else f"{home}/.local/state/cueloopd/{root_hash(root)}/{name}"
 
 
 def _is_short(path: str) -> bool:

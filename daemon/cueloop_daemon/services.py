@@ -13,7 +13,9 @@ from cueloop_daemon.events.hub import Hub
 from cueloop_daemon.measures import Measures
 from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.store.session_store import SessionStore
+from cueloop_daemon.takeover.succession import Wanted
 from cueloop_daemon.store.settings import Settings
+from cueloop_daemon.takeover.succession import Wanted
 from cueloop_daemon.workspace.view import View
 from cueloop_daemon.workspace.workspace import Workspace
 from cueloop_protocol.roots import Caller, Root
@@ -29,6 +31,9 @@ class Identity:
     instance: str
     started_at: datetime
     started_monotonic: float
+    start_time: str = ""
+    boot_id: str = ""
+    """With `pid`: the very process (`cueloop_protocol.identity`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,15 @@ class Life(Protocol):
 
     def leave(self, reason: ShutdownReason) -> None:
         """Begin to leave. Again: nothing happens."""
+        ...
+
+    @property
+    def heir(self) -> int | None:
+        """The pid of the process that takes over just now."""
+        ...
+
+    def hand_over(self, wanted: Wanted) -> None:
+        """Begin to hand over; one at a time."""
         ...
 
 
@@ -85,6 +99,8 @@ class Services:
     """Held by whoever writes a file that others share."""
     dumping: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a dump is made: cleaning it takes processor time, and nobody needs two at once."""
+    is_managed: bool = False
+    """Whether the listening socket belongs to a service manager."""
     active_windows: set[int] = field(default_factory=set)
     """Connections whose client says that its window is in front."""
 

@@ -162,7 +162,34 @@ CALLS: Mapping[str, Example] = {
         },
     ),
     "daemon.dump": Example({}, DUMP),
-    "daemon.shutdown": Example({"runs": "refuse"}, {"pid": 4700, "instance": "d41d8cd98f", "runs_left": []}),
+    "daemon.shutdown": Example(
+        {"runs": "refuse"},
+        {"pid": 4700, "instance": "d41d8cd98f", "runs_left": [], "start_time": "81522", "boot_id": "0c6ff1d8-6ed7-4d6b"},
+    ),
+    "daemon.handover": Example(
+        {
+            "version": "0.2.0",
+            "protocol": {"min": 1, "max": 1},
+            "events_schema": 2,
+            "runs_schema": 1,
+            "record": 1,
+            "runs": "leave",
+            "heir": {
+                "pid": 4711,
+                "socket": "/tmp/cueloopd-1000/5f2a6c0e9b1d4478.heir-4711",
+                "token": "9c1185a5c5e9fc54612808977ee8f548",
+            },
+        },
+        {
+            "pid": 4700,
+            "start_time": "81522",
+            "boot_id": "0c6ff1d8-6ed7-4d6b",
+            "instance": "d41d8cd98f",
+            "version": "0.1.0",
+            "leaves_within": 8.0,
+            "runs_left": [],
+        },
+    ),
     "rpc.discover": Example(
         {},
         {

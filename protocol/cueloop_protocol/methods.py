@@ -127,6 +127,12 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "daemon.shutdown": MethodSpec(
             params.ShutdownParams, results.ShutdownResult, "Drain and leave. Answered before it happens.", (codes.RUN_ACTIVE,)
         ),
+        "daemon.handover": MethodSpec(
+            params.HandoverParams,
+            results.HandoverResult,
+            "Give socket and locks to a successor, and leave. For daemons: `cueloop daemon restart` starts one that asks.",
+            (codes.RUN_ACTIVE, codes.VERSION_MISMATCH, codes.CONFLICT),
+        ),
         "rpc.discover": MethodSpec(params.NoParams, results.DiscoverResult, "This protocol as an OpenRPC document."),
     }
 )

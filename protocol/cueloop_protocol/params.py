@@ -1,7 +1,7 @@
 """The params of every method. Unknown keys and conversions are refused, with the path of what is wrong; `null` means left out.
 
-`hello` and `daemon.shutdown` alone read over keys they do not know: between different versions, they are how a client learns that
-the versions differ and how it stops the other one.
+`hello`, `daemon.shutdown` and `daemon.handover` alone read over keys they do not know: between different versions, they are how a
+client learns that the versions differ, how it stops the other one, and how that is replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from cueloop_protocol.base import Defaulted, Items, Maybe, OpenWire, Wire
 from cueloop_protocol.documents.envelope import EventKind
 from cueloop_protocol.overrides import Overrides
-from cueloop_protocol.shapes import CallerParams, Choice, Count, CursorText, Mode, NonBlank, VersionRange, Word
+from cueloop_protocol.shapes import AbsolutePath, CallerParams, Choice, Count, CursorText, Mode, NonBlank, VersionRange, Word
 
 EnvironmentName = Annotated[str, Field(pattern=r"^[^=\x00]+$")]
 EnvironmentValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -186,6 +186,29 @@ class ShutdownParams(OpenWire):
 
     runs: Defaulted[Literal["refuse", "leave", "cancel"]] = "refuse"
     reason: Defaulted[Literal["stopped", "upgrade"]] = "stopped"
+
+
+class HeirParams(OpenWire):
+    """Where the successor waits to be called: a socket in the user's own folder. `token`: what it will be told then."""
+
+    pid: Annotated[int, Field(gt=1)]
+    socket: AbsolutePath
+    token: NonBlank
+
+
+class HandoverParams(OpenWire):
+    """Who wants the daemon's place, and what it can read: the formats of both databases, and the way in which runs are recorded.
+
+    `runs`: with a run active, `refuse` to hand over, `leave` the run to the successor, or `cancel` it first.
+    """
+
+    version: str
+    protocol: VersionRange
+    events_schema: Annotated[int, Field(ge=0)]
+    runs_schema: Annotated[int, Field(ge=0)]
+    record: Annotated[int, Field(ge=0)]
+    runs: Defaulted[Literal["refuse", "leave", "cancel"]] = "refuse"
+    heir: HeirParams
 
 
 class CancelParams(Wire):

@@ -32,8 +32,8 @@ INTRODUCTION = """\
 - **Silence**: a connection without a whole frame in its first five seconds is closed with a reason, and so is the oldest of
   them when more than 64 have not spoken. One that has spoken may be silent for as long as it likes.
 - **Params** are by name. A key that the method does not know, a missing one and a wrong type are errors with the key's
-  path; nothing is converted (`true` is not 1, `2.0` is not 2). `null` means the same as leaving a key out. `hello` and
-  `daemon.shutdown` alone read over keys they do not know.
+  path; nothing is converted (`true` is not 1, `2.0` is not 2). `null` means the same as leaving a key out. `hello`,
+  `daemon.shutdown` and `daemon.handover` alone read over keys they do not know.
 - **Answers** leave out what is not there; `null` stands only where a table says so. A client must read over keys it does
   not know beside a document; within a document none will be added under the same version.
 - **`revision`** is in every answer about the repository and in every event: what has a lower one is older.

@@ -43,7 +43,11 @@ class Standing(Observed):
 
 
 class HelloResult(Observed):
-    """Who the daemon is. `protocol` is the version both sides now speak; `capabilities` may hold words a client does not know."""
+    """Who the daemon is. `protocol` is the version both sides now speak; `capabilities` may hold words a client does not know.
+
+    `pid`, `start_time` and `boot_id` together are its process: a number alone may be another one's by now. The kernel's word on
+    the peer of the connection is no substitute: it names who called `listen`.
+    """
 
     protocol: Annotated[int, Field(ge=1)]
     daemon_version: str
@@ -53,6 +57,8 @@ class HelloResult(Observed):
     paths: DocumentPaths
     documents: dict[str, int]
     capabilities: Items[str]
+    start_time: Maybe[str] = None
+    boot_id: Maybe[str] = None
     active_run: Maybe[ActiveRunState] = None
 
 
@@ -215,6 +221,8 @@ class StatusResult(Observed):
     paths: DaemonPaths
     counters: dict[str, Count]
     metrics: Maybe[Metrics] = None
+    start_time: Maybe[str] = None
+    boot_id: Maybe[str] = None
     active_run: Maybe[ActiveRunState] = None
 
 
@@ -223,6 +231,20 @@ class ShutdownResult(Wire):
 
     pid: int
     instance: str
+    runs_left: Items[str]
+    start_time: Maybe[str] = None
+    boot_id: Maybe[str] = None
+
+
+class HandoverResult(Wire):
+    """The daemon hands over: it calls the successor's socket next. Its process ends within `leaves_within` seconds after that."""
+
+    pid: int
+    start_time: str
+    boot_id: str
+    instance: str
+    version: str
+    leaves_within: Annotated[float, Field(gt=0)]
     runs_left: Items[str]
 
 

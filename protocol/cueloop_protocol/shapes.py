@@ -8,12 +8,8 @@ from pydantic import Field
 
 from cueloop_protocol.base import Items, Maybe, OpenWire, Wire
 from cueloop_protocol.documents.decision import Decision
-
-PROTOCOL_VERSION = 1
-"""The newest protocol this package speaks."""
-
-OLDEST_PROTOCOL_VERSION = 1
-"""The oldest one it still speaks."""
+from cueloop_protocol.version import OLDEST_PROTOCOL_VERSION as OLDEST_PROTOCOL_VERSION
+from cueloop_protocol.version import PROTOCOL_VERSION as PROTOCOL_VERSION
 
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 """Text with at least one character that is not white space."""

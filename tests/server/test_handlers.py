@@ -26,9 +26,10 @@ from cueloop_daemon.store.git import Git
 from cueloop_daemon.store.history import History
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.store.system import System
+from cueloop_daemon.takeover.succession import Wanted
 from cueloop_daemon.workspace import Workspace
 from cueloop_protocol.base import to_json_bytes
-from cueloop_protocol.codes import DOCUMENT_UNUSABLE, RpcError
+from cueloop_protocol.codes import CONFLICT, DOCUMENT_UNUSABLE, RUN_ACTIVE, VERSION_MISMATCH, RpcError
 from cueloop_protocol.examples import CALLS, ERRORS
 from cueloop_protocol.methods import METHODS
 from cueloop_protocol.roots import Caller, Root
@@ -43,10 +44,15 @@ class FakeLife:
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.heir: int | None = None
+        self.wanted: list[Wanted] = []
 
     @property
     def draining(self) -> bool:
         return bool(self.reasons)
+
+    def hand_over(self, wanted: Wanted) -> None:
+        self.wanted.append(wanted)
 
     def leave(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -165,7 +171,7 @@ PARAMS: dict[str, dict[str, object]] = {
     "client.state": {"active_window": True},
     "events.unsubscribe": {"subscription": "nothing"},
 }
-GIVEN = [name for name in METHODS if name != "session.clear" and not name.startswith("run.")]
+GIVEN = [name for name in METHODS if name not in ("session.clear", "daemon.handover") and not name.startswith("run.")]
 """Runs have tests of their own, with an engine."""
 
 
@@ -174,7 +180,7 @@ def test_every_method_has_its_handler_and_takes_its_params() -> None:
 
 
 def test_what_writes_starts_or_stops_outlives_its_connection() -> None:
-    acting = {"session.clear", "daemon.shutdown", "run.start", "run.answer", "run.stop", "run.cancel"}
+    acting = {"session.clear", "daemon.shutdown", "daemon.handover", "run.start", "run.answer", "run.stop", "run.cancel"}
     assert {name for name, entry in TABLE.items() if entry.durable} == acting
 
 
@@ -222,6 +228,47 @@ async def test_shutdown_leaves_after_the_reply_and_not_under_a_run(desk: Desk) -
     assert not desk.services.life.draining
     await effect.perform(call)
     assert desk.services.life.draining
+
+
+HEIR = {"pid": 4711, "socket": "/tmp/cueloopd-1/h.heir-4711", "token": "0" * 32}
+SUCCESSOR: dict[str, Any] = {"version": "9", "protocol": {"min": 1, "max": 9}, "events_schema": 9, "runs_schema": 9, "record": 1}
+
+
+async def test_a_handover_is_granted_and_begins_after_the_reply(desk: Desk) -> None:
+    said = await desk.ask("daemon.handover", **SUCCESSOR, heir=HEIR, later="ignored")
+    assert said["leaves_within"] > 0
+    entry = TABLE["daemon.handover"]
+    call = Call(desk.services, desk.peer, datetime.now(UTC), 0.0)
+    (effect,) = entry.handler(call, entry.params.model_validate({**SUCCESSOR, "heir": HEIR})).effects
+    await effect.perform(call)
+    life = desk.services.life
+    assert isinstance(life, FakeLife)
+    assert life.wanted[-1].heir.pid == 4711
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "word"),
+    [
+        ({"events_schema": 0}, VERSION_MISMATCH, "cannot read"),
+        ({"runs_schema": 0}, VERSION_MISMATCH, "cannot read"),
+        ({"run": "r1"}, RUN_ACTIVE, "r1"),
+        ({"run": "r1", "runs": "leave", "record": 2}, VERSION_MISMATCH, "cannot go on with run r1"),
+        ({"heir": 77}, CONFLICT, "77"),
+        ({"managed": True}, CONFLICT, "service manager"),
+    ],
+)
+async def test_what_a_successor_could_not_go_on_with_is_not_handed_over(
+    desk: Desk, changes: dict[str, Any], code: int, word: str
+) -> None:
+    changes = dict(changes)
+    cast(FakeEngine, desk.services.engine).active_id = changes.pop("run", None)
+    life = desk.services.life
+    assert isinstance(life, FakeLife)
+    life.heir = changes.pop("heir", None)
+    desk.services.is_managed = changes.pop("managed", False)
+    with pytest.raises(RpcError) as refused:
+        await desk.ask("daemon.handover", **{**SUCCESSOR, **changes}, heir=HEIR)
+    assert (refused.value.code, word in refused.value.message) == (code, True)
 
 
 async def test_the_reference_shows_what_this_daemon_says_of_itself(desk: Desk) -> None:

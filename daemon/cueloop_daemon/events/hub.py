@@ -80,6 +80,8 @@ class Hub:
         self._marks = Marks()
         self._fanout: Fanout | None = None
         self._is_stopping = False
+        self.is_closed = False
+        """Whether the log's file was let go of, so that another process may have it."""
         self._wake = anyio.Event()
         self._settled = anyio.Event()
 
@@ -288,7 +290,8 @@ class Hub:
                 group, count = self._pending.first(MOST_BYTES)
                 await self._journal.commit(group, lambda: True)
                 self._pending.settle(count)
-        with anyio.move_on_after(FAREWELL):
+        with anyio.move_on_after(FAREWELL) as ending:
             await self._journal.close()
+        self.is_closed = not ending.cancelled_caught
         self._fanout = None
         self._settled.set()

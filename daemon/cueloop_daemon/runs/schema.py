@@ -8,6 +8,9 @@ APPLICATION_ID = 0x43754552
 VERSION = 1
 """`user_version` of what we write. A file with a higher one is left alone."""
 
+RECORD = 1
+"""How runs are recorded: keys of steps, the state, what results hold. Raised when another version's runs cannot be gone on with."""
+
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
     # state: open or over. request, view, summary, error: JSON. lives: daemons that began to carry the run since anything new was

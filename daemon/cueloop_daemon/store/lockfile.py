@@ -119,6 +119,23 @@ def take_lock(path: str, flock: Flock, deadline: float) -> LockFile | HeldBy:
     raise PlaceError(f"{shown(path)} is replaced again and again", "find out what removes it")
 
 
+def adopt_lock(path: str, fd: int, flock: Flock) -> LockFile | None:
+    """The lock of a predecessor, whose open file is `fd`; None if it is held by somebody else, or no plain file."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    try:
+        flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locks = True
+    except BlockingIOError:
+        return None
+    except OSError:
+        locks = False
+    os.set_inheritable(fd, False)
+    _open_locks.add(fd)
+    return LockFile(path, fd, status.st_dev, status.st_ino, locks)
+
+
 def _open(path: str) -> int:
     flags = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

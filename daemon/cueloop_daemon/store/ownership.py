@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 
-from cueloop_daemon.store.lockfile import HeldBy, LockFile, take_lock
+from cueloop_daemon.store.lockfile import HeldBy, LockFile, adopt_lock, take_lock
 from cueloop_protocol.folders import open_folder
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.identity import process_start_time
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LOCK = "lock"
 LOCK_ENDING = ".lock"
-STARTERS = (".start", ".stderr")
+STARTERS = (".start", ".stderr", ".heir.stderr")
 """Endings of what a starter makes beside the local lock: its own lock, and where the daemon's standard error goes."""
 DEADLINE = 5.0
 """Seconds that a lock call may hang (a lost file server) before it counts as unsupported."""
@@ -51,6 +51,34 @@ class Ownership:
         self.degraded = f"{shown(broken.path)} cannot be locked there; the other lock decides alone" if broken else None
         for lock in self._locks:
             lock.sign(root.path, "{}-{}".format(*self._root_id))
+
+    @classmethod
+    def inherit(cls, root: Root, inner: int, local: int, uid: int, *, flock: Flock = fcntl.flock) -> Ownership | None:
+        """Both locks from the descriptors of an owner that goes; they were never let go of in between. Signed by us from now on.
+
+        None, and both closed, if they are not the files at their paths any more, or somebody else has a lock: then nothing was
+        inherited. A lock of a shared open file is had by locking it again.
+        """
+        paths = (root.join(FOLDER, LOCK), local_lock_path(root, uid))
+        locks = [adopt_lock(path, fd, flock) for path, fd in zip(paths, (inner, local), strict=True)]
+        held = [lock for lock in locks if lock is not None and lock.is_in_place()]
+        if len(held) == len(paths) and any(lock.locks for lock in held):
+            return cls(root, *held)
+        for lock, fd in zip(locks, (inner, local), strict=True):
+            os.close(fd) if lock is None else lock.close()
+        return None
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """The open files, inner and local, for whoever is to have the same locks; they stay open here."""
+        inner, local = self._locks
+        return inner.fd, local.fd
+
+    def hand_on(self) -> None:
+        """Close our descriptors and touch nothing: somebody else has the same open files, and with them the locks."""
+        locks, self._locks = self._locks, ()
+        for lock in locks:
+            lock.close()
 
     @classmethod
     def acquire(cls, root: Root, uid: int, *, flock: Flock = fcntl.flock, deadline: float = DEADLINE) -> Ownership | AlreadyOwned:

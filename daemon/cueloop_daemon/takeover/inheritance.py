@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent, close_all, is_listener
 from cueloop_daemon.takeover.probes import reached
@@ -77,10 +78,13 @@ class Inheritance:
 
     def served(self) -> None:
         """Tell the owner, if it still listens, that it may go."""
-        try:
+        with suppress(ChannelEnded, ChannelSilent):
             self._channel.send({"served": True}, WORD_SECONDS)
-        except (ChannelEnded, ChannelSilent):
-            pass
+        self._channel.close()
+
+    def decline(self) -> None:
+        """It is worth nothing: what is left of it is closed. An owner that still waits turns those who wait at its door away."""
+        os.close(self.listener)
         self._channel.close()
 
 

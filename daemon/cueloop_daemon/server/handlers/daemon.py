@@ -58,6 +58,8 @@ def hello(call: Call[Services], params: HelloParams) -> Reply:
             paths=document_paths(facts.paths),
             documents=DOCUMENTS,
             capabilities=CAPABILITIES,
+            start_time=services.identity.start_time or None,
+            boot_id=services.identity.boot_id or None,
             active_run=answers.active_run_state(facts.active_run),
             revision=facts.revision,
             observed_at=format_stamp(call.now),
@@ -90,6 +92,8 @@ def status(call: Call[Services], params: NoParams) -> Reply:
             instance=identity.instance,
             protocol=PROTOCOL_VERSION,
             state="draining" if services.life.draining else "serving",
+            start_time=identity.start_time or None,
+            boot_id=identity.boot_id or None,
             started_at=format_stamp(identity.started_at),
             uptime_seconds=max(0.0, round(call.monotonic - identity.started_monotonic, 3)),
             connections=services.connections(),
@@ -172,7 +176,10 @@ def shutdown(call: Call[Services], params: ShutdownParams) -> Reply:
         raise codes.run_active(active)
     reason: Literal["stopped", "upgrade"] = params.reason
     left = (active,) if active is not None and params.runs == "leave" else ()
-    result = ShutdownResult(pid=services.identity.pid, instance=services.identity.instance, runs_left=left)
+    who = services.identity
+    result = ShutdownResult(
+        pid=who.pid, instance=who.instance, runs_left=left, start_time=who.start_time or None, boot_id=who.boot_id or None
+    )
     cancelled = (CancelRun(active),) if active is not None and params.runs == "cancel" else ()
     return Reply(result, (*cancelled, Leave(reason)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cueloop_daemon.server.handlers import daemon, dump, events, reading, runs, session
+from cueloop_daemon.server.handlers import daemon, dump, events, handover, reading, runs, session
 from cueloop_daemon.server.requests import Call, Entry
 from cueloop_daemon.services import Services
 from cueloop_protocol import params
@@ -46,5 +46,6 @@ TABLE: Mapping[str, Entry[Services, Any]] = {
     "daemon.status": Entry(params.NoParams, daemon.status, _refresh_own, _is_own_current),
     "daemon.dump": Entry(params.NoParams, dump.dump),
     "daemon.shutdown": Entry(params.ShutdownParams, daemon.shutdown, durable=True),
+    "daemon.handover": Entry(params.HandoverParams, handover.handover, durable=True),
     "rpc.discover": Entry(params.NoParams, daemon.discover),
 }

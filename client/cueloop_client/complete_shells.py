@@ -60,8 +60,11 @@ def split(line: str) -> list[Word]:
 
 def clean(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Each value once, without those that no line can show as they are; descriptions on one line, short, without control characters."""
-    kept = {one.value: one for one in reversed(candidates) if one.value and one.value.isprintable()}
-    return [Candidate(one.value, _shown(one.about)) for one in reversed(kept.values())]
+    kept: dict[str, Candidate] = {}
+    for one in candidates:
+        if one.value and one.value.isprintable():
+            kept.setdefault(one.value, Candidate(one.value, _shown(one.about)))
+    return list(kept.values())
 
 
 def with_tabs(candidates: Sequence[Candidate], before: str = "") -> list[str]:

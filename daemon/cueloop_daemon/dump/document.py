@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import to_json
@@ -20,7 +20,7 @@ from cueloop_protocol.dump_results import DumpResult, EventFact, RunFact, TaskSt
 from cueloop_protocol.place import FOLDER
 from cueloop_protocol.private import secret_values
 from cueloop_protocol.results import StatusResult
-from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.roots import Caller, Root, open_root
 from cueloop_protocol.version import __version__
 
 MOST_BYTES = 1024 * 1024
@@ -72,6 +72,12 @@ def dump_bytes(known: Known) -> bytes:
     texts = [*secret_values(known.environ), *private_texts(known.root, known.caller)]
     clean: Any = Scrubber.of(known.homes, texts).value(dump(result))
     return bounded(clean)
+
+
+def dump_elsewhere(known: Known) -> bytes:
+    """`dump_bytes` in another process than the one in which `known` was made: a root that is a descriptor is opened anew."""
+    root = known.root
+    return dump_bytes(known if root.base == root.path else replace(known, root=open_root(root.path)))
 
 
 def bounded(document: dict[str, Any]) -> bytes:

@@ -1,12 +1,12 @@
-"""The dump of a daemon that answers, made by itself."""
+"""The dump of a daemon that answers."""
 
 from __future__ import annotations
 
 import anyio
-import anyio.to_thread
+import anyio.to_process
 
 from cueloop_daemon.core.stamps import format_stamp
-from cueloop_daemon.dump.document import Known, dump_bytes
+from cueloop_daemon.dump.document import Known, dump_elsewhere
 from cueloop_daemon.dump.records import MOST_EVENTS, run_facts
 from cueloop_daemon.dump.stacks import task_stacks, thread_stacks
 from cueloop_daemon.server.handlers.daemon import status
@@ -23,7 +23,10 @@ SECONDS = 10.0
 
 
 async def dump_of(call: Call[Services]) -> bytes:
-    """The dump as JSON. The loop is held for stacks and status alone. Raises RpcError if the files cannot be had in time."""
+    """The dump as JSON. The loop is held for stacks and status alone. Raises RpcError if the files cannot be had in time.
+
+    Also where the worker process dies: an exception of its own, told as "internal error".
+    """
     services = call.services
     tasks, threads = task_stacks(), thread_stacks()
     with anyio.move_on_after(SECONDS):
@@ -46,7 +49,8 @@ async def dump_of(call: Call[Services]) -> bytes:
             events=await _events(services),
             notes=notes,
         )
-        return await anyio.to_thread.run_sync(dump_bytes, known, abandon_on_cancel=True)
+        # In a process of its own: looking through a queue of 12 MB holds the interpreter, and with it the loop, for seconds.
+        return await anyio.to_process.run_sync(dump_elsewhere, known, cancellable=True)
     raise codes.RpcError(codes.INTERNAL_ERROR, f"The files of the repository could not be looked at within {SECONDS:g} s.")
 
 

@@ -21,7 +21,7 @@ SESSION = ".cueloop/cache/session.jsonc"
 # Double and single quotes, whatever is wrong with the rest of the file. A key is followed by a colon and is no secret.
 _TEXTS = re.compile(r'"((?:[^"\\\n]|\\.){6,65536})"(?!\s{0,64}:)' + r"|'((?:[^'\\\n]|\\.){6,65536})'(?!\s{0,64}:)")
 _NAMED = re.compile(
-    r'["\']?\w{0,40}(?:secret|token|passw|credential|api_?key|authorization)\w{0,40}["\']?\s{0,64}:\s{0,64}["\']([^"\'\n]{6,4096})',
+    r'(?:secret|token|passw|credential|api_?key|authorization)\w{0,40}["\']?\s{0,64}:\s{0,64}["\']([^"\'\n]{6,4096})',
     re.IGNORECASE,
 )
 _COMMENTS = re.compile(r"(?://|/\*)[ \t*]{0,8}([^\n]{6,4096}?)[ \t]{0,8}(?:\*/)?(?=\n|$)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ from pydantic import TypeAdapter
 
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.events import Filter
+from cueloop_daemon.runs.batches import keep_conversation
 from cueloop_daemon.runs.journal import RunJournal
+from cueloop_daemon.runs.records import Conversation
 from cueloop_daemon.runs.state import Ending, State
 from cueloop_daemon.runs.types import Diverged, NotStarted, Order
 from cueloop_daemon.store.not_writable import NotWritable
@@ -619,22 +623,31 @@ async def test_a_record_that_is_removed_under_a_run_ends_it_and_the_next_run_has
         await life.engine.cancel("run-2")
 
 
-async def test_old_runs_go_but_for_the_newest(folder: Path) -> None:
+async def test_old_runs_go_but_for_the_newest_and_their_agents_conversations_with_them(folder: Path) -> None:
     office = Office(folder, quick, history=3)
     async with office.life() as life:
+        lane = life.engine._around.lane
         for number in range(6):
-            await life.start()
+            run_id, task_id = (await life.start()).run_id, f"T-{number + 1}"
+            one = Conversation(task_id, "s", 1, 2, "pi", "{}", "reported")
+            await lane.write(partial(keep_conversation, run_id=run_id, one=one))
             await life.finished(number + 1)
             while life.engine.active_id is not None:
                 await anyio.sleep(0)
-        while office.carriers.calls.count("discard run-3") == 0:
-            await anyio.sleep(0)
+        with anyio.fail_after(10):
+            while await lane.read(_tasks_of_conversations) != ["T-4", "T-5", "T-6"]:
+                await anyio.sleep(0)
+        assert "discard run-3" in office.carriers.calls
         rows, more = await life.engine.history.page(50, None)
         assert [row.run_id for row in rows] == ["run-6", "run-5", "run-4"]
         assert not more
         rows, more = await life.engine.history.page(1, "run-6")
         assert ([row.run_id for row in rows], more) == (["run-5"], True)
         await refused(life.engine.history.page(1, "run-1"), codes.NO_SUCH_RUN)
+
+
+def _tasks_of_conversations(db: sqlite3.Connection) -> list[str]:
+    return [task_id for (task_id,) in db.execute("SELECT task_id FROM conversations ORDER BY task_id")]
 
 
 # --- questions -----------------------------------------------------------------------------------------------------------------------

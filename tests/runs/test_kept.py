@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
+from cueloop_daemon.runs.batches import forget_left, keep_conversation
 from cueloop_daemon.runs.kept import ConversationBook, LastSession, OwedRows, StopMarkerFile
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.own_writes import CountedFiles, OwnWrites
-from cueloop_daemon.runs.records import Batch
+from cueloop_daemon.runs.records import Batch, Conversation
 from cueloop_daemon.runs.types import OwedRow
 from cueloop_daemon.store.system import System
 from cueloop_protocol.roots import Root
@@ -60,6 +62,40 @@ async def test_a10_a_conversation_that_is_gone_is_never_used_again(lane: DbLane)
     assert ConversationBook(lane, await record.journal()).find(*place) == '{"id": "two"}'
     former = await lane.read(lambda db: db.execute("SELECT former FROM conversations").fetchall())
     assert former == [('{"id": "one"}\n',)]
+
+
+def remembered(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Task and session of each conversation on record."""
+    return set(db.execute("SELECT task_id, session_id FROM conversations"))
+
+
+def remember(db: sqlite3.Connection, *rows: tuple[str, str, int, str]) -> None:
+    """Conversations by task, session, phase and run."""
+    for task_id, session_id, phase, run_id in rows:
+        keep_conversation(db, run_id, Conversation(task_id, session_id, 1, phase, "pi", "{}", "reported"))
+
+
+async def test_conversations_go_with_the_session_whose_work_is_settled_and_with_no_other(lane: DbLane) -> None:
+    """The session may have gone through several runs; another session of the same task may have begun since."""
+
+    async def changed(rows: tuple[OwedRow, ...]) -> None: ...
+
+    begun, accepted, later = ("T", "s", 1, "r-0"), ("T", "s", 2, RUN), ("T", "later", 1, "r-2")
+    await lane.write(lambda db: remember(db, begun, accepted, later, ("U", "s", 1, RUN)))
+    owed = OwedRows(lane, changed)
+    await owed.accept(row("T"))
+    assert len(await lane.read(remembered)) == 3
+    await owed.settled("T")
+    assert await lane.read(remembered) == {("T", "later"), ("U", "s")}
+
+
+async def test_conversations_of_runs_that_are_not_kept_go_unless_their_task_is_in_the_session(lane: DbLane) -> None:
+    await DiskRecord.begun(lane)
+    await lane.write(lambda db: remember(db, ("T", "a", 1, "old"), ("U", "b", 1, "old"), ("V", "c", 1, RUN)))
+    await lane.write(lambda db: forget_left(db, "T"))
+    assert await lane.read(remembered) == {("T", "a"), ("V", "c")}
+    await lane.write(lambda db: forget_left(db, None))
+    assert await lane.read(remembered) == {("V", "c")}
 
 
 async def test_the_same_word_twice_is_one_row() -> None:

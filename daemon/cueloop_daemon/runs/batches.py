@@ -149,6 +149,23 @@ def find_conversation(db: sqlite3.Connection, place: tuple[str, str, int, int, s
     return None if found is None or found[1] == "gone" else str(found[0])
 
 
+def forget_worked_in(db: sqlite3.Connection, task_id: str, run_id: str) -> None:
+    """The task's session in which this run has worked is over for good: nobody goes on with its conversations."""
+    db.execute(
+        "DELETE FROM conversations WHERE task_id = ? AND session_id IN"
+        " (SELECT session_id FROM conversations WHERE task_id = ? AND run_id = ?)",
+        (task_id, task_id, run_id),
+    )
+
+
+def forget_left(db: sqlite3.Connection, task_id: str | None) -> None:
+    """Forget the conversations of runs that are not kept any more; those of `task_id`, which is in the session, stay."""
+    db.execute(
+        "DELETE FROM conversations WHERE task_id IS NOT ? AND run_id NOT IN (SELECT run_id FROM runs)",
+        (task_id,),
+    )
+
+
 _PLACE = "task_id = ? AND session_id = ? AND iteration = ? AND phase = ? AND runner = ?"
 
 

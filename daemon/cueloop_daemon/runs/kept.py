@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import TypeAdapter
 
-from cueloop_daemon.runs.batches import find_conversation
+from cueloop_daemon.runs.batches import find_conversation, forget_worked_in
 from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.records import Conversation
@@ -54,6 +54,9 @@ def _accept(db: sqlite3.Connection, row: OwedRow) -> tuple[OwedRow, ...]:
 
 
 def _settled(db: sqlite3.Connection, task_id: str) -> tuple[OwedRow, ...]:
+    for row in owed_rows(db):
+        if row.task_id == task_id:
+            forget_worked_in(db, task_id, row.run_id)
     db.execute("DELETE FROM owed WHERE task_id = ?", (task_id,))
     return owed_rows(db)
 

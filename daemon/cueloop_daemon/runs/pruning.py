@@ -8,6 +8,7 @@ from functools import partial
 from cueloop_daemon.core.model import SessionLoaded
 from cueloop_daemon.runs import queries
 from cueloop_daemon.runs.active import view_from
+from cueloop_daemon.runs.batches import forget_left
 from cueloop_daemon.runs.queries import RunRow
 from cueloop_daemon.runs.surroundings import Surroundings
 from cueloop_daemon.store.sqlite import DbError
@@ -23,3 +24,4 @@ async def prune(around: Surroundings, row: RunRow) -> None:
             if kept is None or view_from(old.view).task_id != kept:
                 await around.carriers.discard(old.run_id)
                 await around.lane.once(partial(queries.erase, run_id=old.run_id), durable=False)
+                await around.lane.once(partial(forget_left, task_id=kept), durable=False)

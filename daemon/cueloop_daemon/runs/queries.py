@@ -169,7 +169,7 @@ def superfluous(db: sqlite3.Connection, keep: int) -> list[RunRow]:
 
 
 def erase(db: sqlite3.Connection, run_id: str) -> None:
-    """Forget a run that is over. Its agents' conversations stay: they belong to a task's session."""
+    """Forget a run that is over. Its agents' conversations belong to a task's session: see `batches.forget_left`."""
     for table in ("runs", "children", "questions"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
 

@@ -39,8 +39,11 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
             os.environ.setdefault("SOURCE_DATE_EPOCH", str(int(datetime.fromisoformat(date).timestamp())))
         if self.target_name == "sdist":
             build_data["force_include"][str(facts)] = f"protocol/{MODULE}"
-        else:
-            build_data["force_include"][str(facts)] = MODULE
+            return
+        build_data["force_include"][str(facts)] = MODULE
+        page = self._made / "cueloop.1"
+        page.write_bytes(manual_page(Path(self.root), self.metadata.version, (date or "")[:10]))
+        build_data["shared_data"][str(page)] = PAGE
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what was made for the archive."""
@@ -63,6 +66,16 @@ def build_facts(root: Path) -> bytes:
         "",
     ]
     return "\n".join(lines).encode()
+
+
+def manual_page(root: Path, version: str, date: str) -> bytes:
+    """The page of the commands that are in `root`, whatever version is installed beside the build."""
+    code = (
+        "import sys; folders, version, date = sys.argv[1:3], *sys.argv[3:]; sys.path[:0] = folders; "
+        "from cueloop_client.manual import manual; sys.stdout.buffer.write(manual(version, date).encode())"
+    )
+    argv = [sys.executable, "-I", "-S", "-B", "-c", code, str(root / "protocol"), str(root / "client"), version, date]
+    return subprocess.run(argv, check=True, stdout=subprocess.PIPE).stdout
 
 
 def checked_out(root: Path) -> tuple[str | None, str | None, bool]:

@@ -133,6 +133,11 @@ def test_a_wheel_on_the_pythonpath_starts_its_own_daemon(unpacked: Path) -> None
     assert json.loads(status.stdout)["running"] is True
 
 
+def test_the_manual_page_is_where_man_looks(unpacked: Path) -> None:
+    page = (unpacked / f"installed files/cueloopd-{__version__}.data/data/share/man/man1/cueloop.1").read_text()
+    assert page.startswith(f'.TH CUELOOP 1 "2026\\-02\\-07" "cueloop {__version__}"')
+
+
 def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     """Against the installed packages; one of them reads the data that tests need."""
     chosen = ("tests/client/test_flags.py", "tests/core/test_vectors_decision.py")

@@ -52,7 +52,7 @@ def stop(context: Context) -> Process | None:
     """
     world, root = context.world, context.root()
     deadline = world.deadline(context.seconds if context.values.has("timeout") else max(STOP_SECONDS, context.seconds))
-    sock = reach(root, world, deadline, any_version=True)
+    sock = reach(root, world, deadline, any_version=True, may_wake=False)
     if sock is None:
         process = located_process(root, world)
         if process is not None:  # it lost its socket; the signal means the same

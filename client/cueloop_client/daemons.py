@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOT_ANSWERING = "not answering"
 NO_SOCKET = "no socket"
 OTHER_VERSION = "other version"
-TOLD = ("state", "pid", "daemon_version", "protocol", "uptime_seconds", "memory_bytes", "connections", "subscribers", "started_by",
+TOLD = ("state", "pid", "daemon_version", "protocol", "uptime_seconds", "memory_bytes", "connections", "subscribers", "origin",
         "active_run")  # fmt: skip
 """What is taken over from `daemon.status` as it is, where it is there."""
 

@@ -44,7 +44,7 @@ def daemon_met(root: Root, world: World, seconds: float) -> dict[str, Any]:
 
     deadline = world.deadline(seconds)
     try:
-        sock = reach(root, world, deadline, any_version=True)
+        sock = reach(root, world, deadline, any_version=True, may_wake=False)
         if sock is None:
             return {"state": "none"}
         with sock:

@@ -89,7 +89,7 @@ def _is_shutting_down(exc: Exception) -> bool:
 
 def _connected(context: Context, root: Root, may_start: bool) -> socket.socket:
     world = context.world
-    sock = reach(root, world, world.deadline(context.seconds))
+    sock = reach(root, world, world.deadline(context.seconds), may_wake=may_start)
     if sock is not None:
         return sock
     if not may_start:

@@ -7,7 +7,7 @@ import os
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Misfit
 from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.place import FOLDER, Locator, find_socket, read_locator
+from cueloop_protocol.place import FOLDER, Locator, find_socket, local_folder, read_locator, root_hash
 from cueloop_protocol.roots import Root, shown
 
 TYPE_CHECKING = False
@@ -28,11 +28,16 @@ class Process(Frozen):
     boot_id: str
 
 
-def reach(root: Root, world: World, deadline: Deadline, *, any_version: bool = False) -> socket.socket | None:
+def reach(
+    root: Root, world: World, deadline: Deadline, *, any_version: bool = False, may_wake: bool = True
+) -> socket.socket | None:
     """A connection to the root's daemon; None if none listens, which is the only case in which one may be started.
 
+    Where a service manager listens, to connect is to start: with `may_wake` false nobody is called who is not known to live.
     Raises Silent, Stranger, and Misfit unless `any_version`.
     """
+    if not may_wake and not is_awake(root, world):
+        return None
     for path in find_socket(root, world.environ, world.uid):
         sock = connect(path, world.uid, deadline)
         if sock is None:
@@ -45,6 +50,15 @@ def reach(root: Root, world: World, deadline: Deadline, *, any_version: bool = F
                 raise
         return sock
     return None
+
+
+def is_awake(root: Root, world: World) -> bool:
+    """Whether a daemon of this root lives: its locator says so or, where that could not be written, the lock that it signed."""
+    if read_locator(root, world.uid) is not None:
+        return True
+    from cueloop_protocol.owners import read_owner
+
+    return read_owner(local_folder(world.uid), root_hash(root), world.uid) is not None
 
 
 def check_version(locator: Locator | None) -> None:

@@ -40,7 +40,7 @@ def dial(context: Context, *, start: bool, at_once: bool = False) -> socket.sock
     Raises NoDaemon and what `reach` and `launch` do.
     """
     world, root = context.world, context.root()
-    sock = reach(root, world, world.deadline(context.seconds))
+    sock = reach(root, world, world.deadline(context.seconds), may_wake=start)
     if sock is None and start:
         from cueloop_client.launch import launch
 

@@ -12,7 +12,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from cueloop_client.world import World
-from cueloop_protocol.place import ensure_socket_folder
+from cueloop_daemon.store.lockfile import LockFile, take_lock
+from cueloop_protocol import owners
+from cueloop_protocol.place import ensure_private_folder, ensure_socket_folder, local_folder, local_lock_path, root_hash
 from cueloop_protocol.roots import Root
 
 
@@ -81,13 +83,27 @@ class Connection:
             self.sock.shutdown(socket.SHUT_RDWR)
 
 
+def _sign(root: Root) -> str:
+    """Say that this process is the root's daemon, where a daemon does, unless the test has said it; the path of the file."""
+    folder = owners.local_folder(os.getuid())
+    if owners.read_owner(folder, root_hash(root), os.getuid()) is not None:
+        return f"{folder}/{root_hash(root)}{owners.ENDING}"
+    ensure_private_folder(local_folder(os.getuid()), os.getuid())
+    lock = take_lock(local_lock_path(root, os.getuid()), lambda fd, how: None, 5.0)
+    assert isinstance(lock, LockFile)
+    status = os.stat(root.base)
+    lock.sign(root.path, f"{status.st_dev}-{status.st_ino}")
+    lock.close()
+    return lock.path
+
+
 Handler = Callable[[Connection, dict[str, Any]], None]
 
 
 class FakeDaemon:
     """Listens at the computed place of a root and gives each message to `handler`, each connection in a thread of its own."""
 
-    def __init__(self, root: Root, environ: Mapping[str, str], handler: Handler, *, backlog: int = 128) -> None:
+    def __init__(self, root: Root, environ: Mapping[str, str], handler: Handler, *, backlog: int = 128, signs: bool = True) -> None:
         self.handler = handler
         self.received: list[dict[str, Any]] = []
         self.path = os.path.join(ensure_socket_folder(root, environ, os.getuid()), "d.sock")
@@ -101,6 +117,7 @@ class FakeDaemon:
         self._sock = socket.socket(socket.AF_UNIX)
         self._sock.bind(self.path)
         self._sock.listen(backlog)
+        self._signed = _sign(root) if signs else ""
 
     def serve(self) -> None:
         thread = threading.Thread(target=self._accept)
@@ -128,8 +145,9 @@ class FakeDaemon:
         self.drop_connections()
         for thread in self._threads:
             thread.join(10)
-        with suppress(FileNotFoundError):
-            os.unlink(self.path)
+        for path in (self.path, self._signed):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def _accept(self) -> None:
         while True:
@@ -156,9 +174,9 @@ class FakeDaemon:
 
 
 @contextmanager
-def serving(root: Root, environ: Mapping[str, str], handler: Handler) -> Iterator[FakeDaemon]:
-    """A fake daemon that serves while the block lasts."""
-    daemon = FakeDaemon(root, environ, handler)
+def serving(root: Root, environ: Mapping[str, str], handler: Handler, *, signs: bool = True) -> Iterator[FakeDaemon]:
+    """A fake daemon that serves while the block lasts. `signs`: its lock names it, as every live daemon's does."""
+    daemon = FakeDaemon(root, environ, handler, signs=signs)
     daemon.serve()
     try:
         yield daemon

@@ -24,7 +24,7 @@ from cueloop_protocol.roots import Root, open_root
 
 STATUS: dict[str, Any] = {
     "pid": os.getpid(), "daemon_version": "1.2.3", "protocol": 1, "state": "serving", "uptime_seconds": 3700.5, "connections": 2,
-    "subscribers": 1, "memory_bytes": 41_000_000, "started_by": "systemd", "paths": {"repo_root": "/told"},
+    "subscribers": 1, "memory_bytes": 41_000_000, "origin": "systemd", "paths": {"repo_root": "/told"},
     "active_run": {"run_id": "r1", "task_id": "CL-1", "phase": "plan", "state": "running"},
 }  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_a_daemon_that_answers_is_told_whole(locks: Path, environ: dict[str, str
     assert row["repository"] == root.path
     assert row["repository_found"] is True
     assert row["socket"] == daemon.path
-    told = ("state", "daemon_version", "uptime_seconds", "memory_bytes", "connections", "subscribers", "started_by", "active_run")
+    told = ("state", "daemon_version", "uptime_seconds", "memory_bytes", "connections", "subscribers", "origin", "active_run")
     assert {name: row[name] for name in told} == {name: STATUS[name] for name in told}
     assert text.splitlines()[0] == root.path
     for words in ("serving, process", "version 1.2.3", "up for 1 hour 1 minute", "41 MB", "2 connections", "started by systemd"):
@@ -202,7 +202,7 @@ def test_one_whose_lock_does_not_name_the_root_is_found_by_its_socket(
 ) -> None:
     if is_signed:
         sign(locks, root, named=False)
-    with serving(root, environ, answering({"daemon.status": STATUS})):
+    with serving(root, environ, answering({"daemon.status": STATUS}), signs=False):
         (row,) = listed(environ)
     assert (row["repository"], row["repository_found"], row["state"], row["pid"]) == ("/told", False, "serving", os.getpid())
 

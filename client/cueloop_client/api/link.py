@@ -110,7 +110,7 @@ class Opener:
             raise
 
     def _connect(self, start: bool) -> socket.socket | None:
-        sock = reach(self.root, self.world, self.world.deadline(self.seconds))
+        sock = reach(self.root, self.world, self.world.deadline(self.seconds), may_wake=start)
         if sock is None and start:
             sock = launch(self.root, self.world, self.world.deadline(max(START_SECONDS, self.seconds)))
         if sock is not None:

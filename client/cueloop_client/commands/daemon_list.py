@@ -46,7 +46,7 @@ def lines(row: dict[str, Any]) -> list[str]:
         f"up for {age_text(int(uptime))}" if isinstance(uptime, int | float) else "",
         f"{memory / 1_000_000:.0f} MB" if memory else "",
         f"{count(connections)} connection{'' if connections == 1 else 's'}" if connections is not None else "",
-        STARTED.get(text(row.get("started_by")), ""),
+        STARTED.get(text(row.get("origin")), ""),
     ]
     run = row.get("active_run")
     return [

@@ -54,7 +54,7 @@ def log_path(context: Context) -> str:
     """Where the running daemon says that its log is, else where it would be."""
     root = context.root()
     try:
-        sock = reach(root, context.world, context.world.deadline(context.seconds), any_version=True)
+        sock = reach(root, context.world, context.world.deadline(context.seconds), any_version=True, may_wake=False)
         if sock is not None:
             with sock:
                 status = ask(sock, "daemon.status", {}, context.world.deadline(context.seconds))

@@ -24,7 +24,7 @@ def run(context: Context) -> int:
     if in_prometheus and context.json:
         raise Usage("--json and --prometheus contradict each other.")
     deadline = world.deadline(context.seconds)
-    sock = reach(root, world, deadline)
+    sock = reach(root, world, deadline, may_wake=False)
     if sock is None:
         if in_prometheus:
             world.write(1, exposition(None, shown(root.path)).encode())

@@ -155,6 +155,15 @@ def test_no_program_that_would_have_to_be_looked_for(argv: object) -> None:
         parse_order(json.dumps({"token": "t", "kind": "ci", "argv": argv, "env_add": {}}).encode())
 
 
+def test_less_than_48_mib_act_as_48(tmp_path: Path) -> None:
+    """`run_output_limit_mib`: two streams being written and one whole segment in either half."""
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert [Budget(folder, mib << 20)._half << 1 for mib in (1, 47, 48, 64)] == [48 << 20, 48 << 20, 48 << 20, 64 << 20]
+    finally:
+        os.close(folder)
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(["out", "err"]), st.binary(min_size=1, max_size=40)), max_size=60),
     st.integers(0, 200),

@@ -6,7 +6,6 @@ One daemon serves callers with different homes and config homes, so its own sett
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import JsonValue
@@ -17,6 +16,7 @@ from cueloop_daemon.core.rules import U32, Rule, RuleError, Whole, integer, one_
 from cueloop_daemon.store.jsonc import JsoncError, read_json
 from cueloop_protocol.base import Wire
 from cueloop_protocol.roots import Caller, settings_path, shown
+from cueloop_protocol.values import dataclass
 
 _MINUTES = integer(0, U32)
 
@@ -30,6 +30,7 @@ class Settings(Wire):
     question_minutes: int = 60
     max_connections: int = 2048
     run_output_limit_mib: int = 256
+    """Less than 48 acts as 48: six segments of the shim's, the fewest that a budget is made of."""
     event_log_limit_mib: int = 64
     run_history_limit: int = 200
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -142,6 +142,13 @@ class TestInterruptions:
         assert told.ending.error is not None
         assert "signal 9" in told.ending.error.message
 
+    async def test_e18_going_on_is_no_retry_so_that_max_attempts_does_not_count_it(self, folder: Path) -> None:
+        """runners.md: attempts are for rate limits and passing faults alone; a death by somebody's signal is continued."""
+        made = set_stage(folder, how=first(*[claude.is_killed] * MOST_SIGNALS), runner_retry={"max_attempts": 1})
+        assert ((await tell(made)).outcome, len(agents(made))) == ("ran", MOST_SIGNALS + 1)
+        made = set_stage(folder.with_name("other"), how=first(claude.is_busy), runner_retry={"max_attempts": 1})
+        assert ((await tell(made)).outcome, len(agents(made))) == ("failed", 1)
+
     async def test_e18_an_exit_code_of_137_is_no_signal(self, folder: Path) -> None:
         made = set_stage(folder, how=first(lambda order: ends(137)))
         told = await tell(made)

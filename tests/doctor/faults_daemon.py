@@ -8,7 +8,7 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cueloop_client.backoff import Backoff
@@ -23,8 +23,8 @@ from support.wire import wait_for
 STATUS = {"pid": 4242, "daemon_version": __version__, "state": "serving", "watcher": {}, "events": {}}
 
 
-def serve(lab: Lab, answer: bytes | None) -> None:
-    """Somebody listens at the daemon's place and answers everything with these bytes; None: with nothing."""
+def serve(lab: Lab, answer: bytes | None, **located: object) -> None:
+    """This process listens at the daemon's place, says so, and answers everything with these bytes; None: with nothing."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(lab.socket))
     listener.listen(8)
@@ -40,6 +40,7 @@ def serve(lab: Lab, answer: bytes | None) -> None:
             if answer is not None and peer.recv(65536):
                 peer.sendall(answer)
 
+    locator = locate(lab, **located)
     thread = threading.Thread(target=answer_all)
     thread.start()
 
@@ -49,14 +50,15 @@ def serve(lab: Lab, answer: bytes | None) -> None:
         for one in (listener, *kept):
             one.close()
         lab.socket.unlink(missing_ok=True)
+        locator.unlink()
 
     lab.undo.append(stop)
 
 
-def says(**status: object) -> Callable[[Lab], None]:
+def says(located: Mapping[str, object] = {}, **status: object) -> Act:
     """A daemon that is well but for this."""
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {**STATUS, **status}}).encode() + b"\n"
-    return lambda lab: serve(lab, line)
+    return lambda lab: serve(lab, line, **located)
 
 
 def locate(lab: Lab, **changed: object) -> Path:
@@ -103,11 +105,6 @@ def _killed(lab: Lab) -> None:
     lab.world.start(at_home=True).kill()
 
 
-def _misfit(lab: Lab) -> None:
-    locate(lab, protocol_min=7, protocol_max=9)
-    says()(lab)
-
-
 def _start_failed(lab: Lab) -> None:
     lab.local.mkdir(0o700)
     record = Backoff(f"{lab.local}/{root_hash(lab.root)}.failed", lambda: 0.0)
@@ -139,7 +136,13 @@ def drop(*names: str) -> Act:
 FAULTS = (
     Fault("stopped", "daemon-stopped", _stopped, _go_on, ("kill -CONT", "0.3 s"), seconds=0.3),
     Fault("hung", "daemon-silent", lambda lab: serve(lab, None), lambda lab: lab.undo.pop()(), ("did not answer",), seconds=0.2),
-    Fault("misfit", "daemon-misfit", _misfit, lambda lab: locate(lab), ("7 to 9", "cueloop daemon restart")),
+    Fault(
+        "misfit",
+        "daemon-misfit",
+        says({"protocol_min": 7, "protocol_max": 9}),
+        lambda lab: locate(lab),
+        ("7 to 9", "cueloop daemon restart"),
+    ),
     Fault("nonsense", "daemon-unusable", lambda lab: serve(lab, b"hello\n"), lambda lab: lab.undo.pop()(), ("not JSON",)),
     Fault(
         "older", "daemon-older", says(daemon_version="0.0.1"), lambda lab: lab.undo.pop()(), ("0.0.1", "cueloop daemon restart")

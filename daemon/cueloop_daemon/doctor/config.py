@@ -35,9 +35,13 @@ def config(sight: Sight) -> Iterator[Finding]:
     """Trust, global and project file; then what they make together."""
     trust_path, project_path = sight.seen(".cueloop", "trust.jsonc"), sight.seen(".cueloop", "config.jsonc")
     global_io = global_config_path(sight.caller)
-    trust = _read(sight.root.join(".cueloop", "trust.jsonc"), trust_path, is_trusted)
+    trust = _read(sight.root.join(".cueloop", "trust.jsonc"), trust_path, is_trusted) if sight.is_open else None
     own = _read(global_io, shown(global_io), lambda value: read_layer(shown(global_io), value))
-    project = _read(sight.root.join(".cueloop", "config.jsonc"), project_path, lambda value: read_layer(project_path, value))
+    project = (
+        None
+        if not sight.is_open
+        else _read(sight.root.join(".cueloop", "config.jsonc"), project_path, lambda value: read_layer(project_path, value))
+    )
     if isinstance(trust, _Broken):
         yield found("trust-unusable", trust.message, path=trust_path)
     if isinstance(own, _Broken):
@@ -51,7 +55,7 @@ def config(sight: Sight) -> Iterator[Finding]:
 
 def _together(sight: Sight, own: Layer | None, project: Layer | None, *, trusted: bool) -> Iterator[Finding]:
     unusable = sight.facts.config
-    if not isinstance(unusable, Unusable):
+    if not isinstance(unusable, Unusable) or not sight.is_open:
         return
     if project is not None and not trusted:
         gated = gated_keys(project, own, _outside(sight, project))

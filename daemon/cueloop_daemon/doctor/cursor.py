@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from cueloop_daemon.workspace.files import read_regular
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 PACKAGE = "@cursor/sdk"
 

@@ -91,7 +91,7 @@ def _none(sight: Sight) -> Iterator[Finding]:
         return
     for folder in dict.fromkeys((*runtime_folders(sight.environ, sight.uid), sight.local)):
         path = f"{folder}/{root_hash(sight.root)}/{SOCKET}"
-        if os.path.lexists(path):
+        if os.path.lexists(path) and _is_deserted(path):
             yield found("socket-stale", f"{shown(path)} is there and nobody listens.", path=shown(path))
     yield from _start_failed(sight)
     if os.path.lexists(sight.root.join(STOPPED)):
@@ -157,6 +157,19 @@ def _read(path: str) -> bytes:
             return file.read(LOCATOR_LIMIT)
     except OSError:
         return b""
+
+
+def _is_deserted(path: str) -> bool:
+    """Whether nobody has a socket in that folder, as the system's table says; to try would start a daemon where a manager listens.
+
+    A daemon's socket is in the table under the name that it had before it was moved into its place.
+    """
+    folder = b" " + os.fsencode(os.path.dirname(path)) + b"/"
+    try:
+        with open("/proc/net/unix", "rb") as file:
+            return not any(folder in line for line in file)
+    except OSError:
+        return False
 
 
 def _condition(pid: int) -> str:

@@ -14,7 +14,7 @@ from cueloop_daemon.doctor.look import look
 from cueloop_daemon.doctor.past import past
 from cueloop_daemon.doctor.preview import preview
 from cueloop_daemon.doctor.sight import Sight
-from cueloop_daemon.doctor.table import CHECKS
+from cueloop_daemon.doctor.table import CHECKS, INSIDE
 from cueloop_protocol.documents.doctor import DoctorDocument, Finding, RepositoryReport
 from cueloop_protocol.roots import Caller, Root, shown
 
@@ -48,6 +48,8 @@ def examine(sight: Sight) -> tuple[Finding, ...]:
     """All findings, errors first, each group in the order of the checks. A check that breaks is a finding itself."""
     findings: list[Finding] = []
     for check in CHECKS:
+        if check in INSIDE and not sight.is_open:
+            continue
         try:
             findings += check(sight)
         except Exception as exc:  # what one check does not survive must not hide what the others find

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cueloop_protocol.documents.doctor import Area, Severity
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

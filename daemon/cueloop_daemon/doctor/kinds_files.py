@@ -23,7 +23,7 @@ PLACE: Final[Mapping[str, Kind]] = {
     ),
     "folder-not-writable": error(
         "place",
-        "The mode of the folder, or a file system that is mounted read-only, keeps you from writing: there no daemon and no run can be.",
+        "The mode of the folder, or a file system that is mounted read-only, keeps you out: no daemon and no run can work there.",
         "Make it writable for yourself (chmod u+rwx).",
     ),
     "disk-full": error("place", "The file system has no room left, or no inodes.", "Free space there."),

@@ -29,7 +29,7 @@ def git(sight: Sight) -> Iterator[Finding]:
     if not sight.has_git:
         yield found("git-missing", "There is no git on PATH.")
     elif sight.tree is Tree.UNKNOWN:
-        yield found("not-a-work-tree", f"{sight.seen()[:-1]} is not in a git work tree, or git does not answer.")
+        yield found("not-a-work-tree", f"{sight.seen()} is not in a git work tree, or git does not answer.")
     elif sight.is_dirty and wants_clean_tree(sight):
         yield found("tree-dirty", "The work tree has changes that are not committed, and the next run would begin a task.")
 

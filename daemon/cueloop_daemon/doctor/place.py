@@ -31,7 +31,7 @@ def folders(sight: Sight) -> Iterator[Finding]:
             status = os.lstat(path)
         except FileNotFoundError:
             if name == ".cueloop":
-                yield found("no-cueloop-folder", f"{sight.seen()[:-1]} has no .cueloop folder.", path=text)
+                yield found("no-cueloop-folder", f"{sight.seen()} has no .cueloop folder.", path=text)
             return
         except OSError as exc:
             yield found("folder-not-writable", f"{text} cannot be looked at: {exc.strerror}.", path=text)

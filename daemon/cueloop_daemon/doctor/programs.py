@@ -10,11 +10,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from cueloop_daemon.runners.environment import MARKERS
 from cueloop_protocol.identity import process_start_time
 from cueloop_protocol.roots import Caller, Root, expand
+from cueloop_protocol.values import dataclass
 
 SECONDS = 5.0
 """How long all of them together may take to say their version."""

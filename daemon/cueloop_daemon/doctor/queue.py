@@ -21,8 +21,6 @@ def queue(sight: Sight) -> Iterator[Finding]:
     """The queue file by itself, then together with the done file."""
     match sight.facts.queue:
         case QueueMissing(path):
-            if not os.path.lexists(sight.root.join(".cueloop")):
-                return  # there is nothing here at all, which is said elsewhere
             yield found("queue-missing", f"There is no queue file {path}.", path=path)
         case Unusable() as unusable:
             yield _unusable(sight, unusable)

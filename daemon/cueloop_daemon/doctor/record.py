@@ -8,10 +8,11 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cueloop_daemon.runs.schema import APPLICATION_ID, SCHEMA, VERSION
 from cueloop_daemon.store.sqlite import READING, DbDamaged, DbTooNew, connect, pragma, probe, size, translated
+from cueloop_protocol.values import dataclass
 
 COPY_LIMIT = 256 * 1024 * 1024
 """Bytes of a database that is copied to be looked into."""

@@ -74,6 +74,12 @@ class Sight:
         return None if isinstance(self.facts.config, Unusable) else self.facts.config
 
     @property
+    def is_open(self) -> bool:
+        """Whether `.cueloop` is a folder that can be entered; where it is not, nothing can be said of what is in it."""
+        folder = self.root.join(".cueloop")
+        return os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
+
+    @property
     def ours(self) -> str:
         """Our folder in the repository, for system calls."""
         return self.root.join(FOLDER)

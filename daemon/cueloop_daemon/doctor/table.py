@@ -35,3 +35,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     machine.python,
     machine.commands,
 )
+INSIDE: Final[frozenset[Check]] = frozenset(
+    {daemon.locator, queue.queue, queue.done, queue.lock, session.session, runs.active, runs.owed, runs.record, runs.left_behind}
+)
+"""Those that look into `.cueloop`: where that is missing or closed, it is said once, and not of every file in it."""

@@ -26,7 +26,7 @@ VARIABLES: Mapping[str, str] = {
     "XDG_CONFIG_HOME": "where the global configuration is (default: ~/.config)",
     "XDG_RUNTIME_DIR": "where the daemon's socket is put and looked for; without it, or if it is not yours alone, /tmp/cueloopd-<uid>",
     "TMPDIR": "the same on macOS",
-    "PATH": "where git, the agents and the Rust tool are looked for; agents get the whole environment of the command that starts a run",
+    "PATH": "where git, the agents and the Rust tool are looked for; agents get the whole environment of who starts a run",
     "CUELOOP_RUST_BIN": "the program that commands of the Rust tool are passed on to (default: the next `cueloop` on PATH)",
     "NO_COLOR": "if it is set and not empty: no colors, as --no-color",
     "TERM": "`dumb`, or none: no colors",

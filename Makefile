@@ -39,6 +39,7 @@ check: $(READY)
 	"$(BIN)/ruff" check .
 	"$(BIN)/mypy"
 	"$(BIN)/python" -m cueloop_protocol.reference --check docs/protocol.md
+	"$(BIN)/python" -m cueloop_daemon.doctor.page --check docs/doctor.md
 	"$(BIN)/python" -m pytest -q tests/test_imports.py tests/test_documents.py
 
 bench: $(READY)
@@ -51,6 +52,7 @@ cover: $(READY)
 
 docs: $(READY)
 	"$(BIN)/python" -m cueloop_protocol.reference > docs/protocol.md
+	"$(BIN)/python" -m cueloop_daemon.doctor.page > docs/doctor.md
 
 # Without install scripts: the programs are used from their packages, and node comes with them. `npm ci` refuses a lock file that lacks the
 # optional packages of platforms that a registry does not have. Versions are exact; digests are locked for what was installed on Linux x64.

@@ -40,9 +40,11 @@ FAULTS = (
     Fault(
         "service",
         "service-failed",
-        lambda lab: lab.asked.update(service=[{"unit": "cueloopd@x", "state": "failed", "detail": "exit 1"}]),
+        lambda lab: lab.asked.update(
+            service=[{"unit": "cueloopd@x.service", "problem": "It failed (exit code 1).", "remedy": "cueloop service logs"}]
+        ),
         lambda lab: lab.asked.pop("service"),
-        ("cueloopd@x", "exit 1"),
+        ("cueloopd@x.service", "exit code 1", "cueloop service logs"),
     ),
     Fault("no git", "git-missing", lambda lab: (lab.bin / "git").unlink(), None, ("PATH",)),
     Fault("no work tree", "not-a-work-tree", lambda lab: shutil.rmtree(lab.repository.path / ".git"), None, ("git init",)),

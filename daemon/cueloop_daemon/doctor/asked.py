@@ -8,11 +8,11 @@ from cueloop_protocol.base import Items, JsonObject, OpenWire
 
 
 class ServiceFact(OpenWire):
-    """A unit of the service manager for this repository, and how it is; `detail` is what its manager says of a failure."""
+    """A unit of the service manager for this repository that is not well: what is wrong, and what to do, each a plain sentence."""
 
     unit: str
-    state: Literal["active", "inactive", "failed"]
-    detail: str = ""
+    problem: str
+    remedy: str
 
 
 class Asked(OpenWire):

@@ -10,7 +10,6 @@ from cueloop_protocol.documents.doctor import Finding
 
 
 def service(sight: Sight) -> Iterator[Finding]:
-    """Units that failed."""
-    for unit in sight.asked.service:
-        if unit.state == "failed":
-            yield found("service-failed", f"The unit {unit.unit} failed: {unit.detail or 'no reason given'}.")
+    """Units that are not well."""
+    for fact in sight.asked.service:
+        yield found("service-failed", f"{fact.unit}: {fact.problem}", fix=fact.remedy)

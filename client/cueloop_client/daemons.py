@@ -1,7 +1,7 @@
 """All daemons of this user on this machine, each asked at the same time. Standard library only.
 
-They are found by what they wrote into their locks (`cueloop_protocol.owners`) and by the sockets in the runtime folders, so that one
-without the other is found, too.
+They are found by what they wrote into their locks (`cueloop_protocol.owners`); one whose lock is held and says nothing, by its socket
+in a runtime folder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cueloop_client.outside import seen_from_outside
 from cueloop_client.reach import check_version, peer_process
 from cueloop_client.shapes import answer
 from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.owners import Owner, is_key, live_owners
+from cueloop_protocol.owners import Owner, is_key, is_locked, live_owners
 from cueloop_protocol.place import SOCKET, PlaceError, check_private_folder, find_socket, read_locator, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root, shown
 
@@ -68,9 +68,11 @@ def find_places(world: World) -> list[Place]:
     for folder in runtime_folders(world.environ, world.uid):
         try:
             check_private_folder(folder, world.uid)
-            keys.update(name for name in os.listdir(folder) if is_key(name) and os.path.lexists(f"{folder}/{name}/{SOCKET}"))
+            names = [name for name in os.listdir(folder) if is_key(name) and name not in keys]
         except (PlaceError, OSError):
             continue
+        # A socket alone may be a service manager's, and to connect to it would start what sleeps.
+        keys.update(name for name in names if os.path.lexists(f"{folder}/{name}/{SOCKET}") and is_locked(name, world.uid))
     return [Place(key, owners.get(key)) for key in sorted(keys)]
 
 

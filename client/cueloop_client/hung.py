@@ -8,8 +8,8 @@ from threading import Event
 
 from cueloop_client.reach import Process
 from cueloop_protocol.identity import boot_id, is_same_process, send_signal
-from cueloop_protocol.owners import read_owner
-from cueloop_protocol.place import FOLDER, local_folder, read_locator, root_hash
+from cueloop_protocol.owners import owner_of
+from cueloop_protocol.place import FOLDER, read_locator, root_hash
 from cueloop_protocol.roots import Root
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ LOOK = 0.05
 
 def living_process(root: Root, world: World) -> Process | None:
     """The process that owns the repository, by its lock or by its locator; None if none lives."""
-    owner = read_owner(local_folder(world.uid), root_hash(root), world.uid)
+    owner = owner_of(root_hash(root), world.uid)
     if owner is not None:
         return Process(owner.pid, owner.start_time, owner.boot_id)
     locator = read_locator(root, world.uid)

@@ -67,6 +67,28 @@ def live_owners(uid: int) -> list[Owner]:
     return [owner for owner in found if owner is not None]
 
 
+def owner_of(key: str, uid: int) -> Owner | None:
+    """The live daemon of this user that signed the local lock of this root; None if there is none, or the folder is not ours alone."""
+    folder = local_folder(uid)
+    try:
+        check_private_folder(folder, uid)
+    except PlaceError:
+        return None
+    return read_owner(folder, key, uid)
+
+
+def is_locked(key: str, uid: int) -> bool:
+    """Whether somebody holds the local lock of this root, as far as the system tells (Linux); nothing is locked to find out."""
+    try:
+        found = os.lstat(os.path.join(local_folder(uid), key + ENDING))
+        with open("/proc/locks", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return False
+    name = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    return any("FLOCK" in words and "->" not in words and name in words for words in lines)
+
+
 def read_owner(folder: str, key: str, uid: int) -> Owner | None:
     """The live process that signed the lock of `key` in `folder`; None if there is none."""
     record = _record(os.path.join(folder, key + ENDING), uid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -202,9 +203,23 @@ def test_one_whose_lock_does_not_name_the_root_is_found_by_its_socket(
 ) -> None:
     if is_signed:
         sign(locks, root, named=False)
-    with serving(root, environ, answering({"daemon.status": STATUS}), signs=False):
+    with (
+        (locks / f"{root_hash(root)}.lock").open("a") as lock,
+        serving(root, environ, answering({"daemon.status": STATUS}), signs=False),
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
         (row,) = listed(environ)
     assert (row["repository"], row["repository_found"], row["state"], row["pid"]) == ("/told", False, "serving", os.getpid())
+
+
+def test_a_socket_alone_is_not_called_as_a_service_manager_would_start_what_sleeps(
+    locks: Path, environ: dict[str, str], root: Root
+) -> None:
+    with serving(root, environ, answering({"daemon.status": STATUS}), signs=False) as daemon:
+        assert listed(environ) == []
+        (locks / f"{root_hash(root)}.lock").touch()
+        assert listed(environ) == []
+        assert daemon.accepted == 0
 
 
 @pytest.mark.parametrize("name", ["with\nnewline", "with blank %41", "\udcff", "e\u0301", "long"])

@@ -60,7 +60,7 @@ def _from_daemon(context: Context) -> tuple[dict[str, Any], dict[str, Any] | Non
     deadline = world.deadline(context.seconds if context.values.has("timeout") else ANSWER_SECONDS)
     said = "--no-daemon was given."
     try:
-        sock = None if context.without_daemon else reach(root, world, deadline, any_version=True)
+        sock = None if context.without_daemon else reach(root, world, deadline, any_version=True, may_wake=False)
         if sock is not None:
             with sock:
                 return {"state": "answered"}, ask(sock, "daemon.dump", {}, deadline)

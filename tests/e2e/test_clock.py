@@ -21,6 +21,7 @@ from support.world import Daemon, World
 HOUR = timedelta(hours=1)
 
 
+@pytest.mark.alone
 def test_a_session_that_times_out_is_heard_at_that_second(world: World, wire: Wire) -> None:
     """No file is touched: within 50 ms of the second, never before it."""
     world.repository.configure(session_timeout_hours=1)

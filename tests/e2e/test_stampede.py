@@ -40,6 +40,7 @@ def _stampede(world: World, number: int = MANY) -> int:
     return pid
 
 
+@pytest.mark.alone
 def test_a_hundred_cold_callers_start_one_daemon() -> None:
     environ = {**os.environ, "PYTHONPATH": str(TESTS)}
     done = subprocess.run([sys.executable, "-P", str(SCRIPT), "100"], env=environ, capture_output=True, timeout=120)

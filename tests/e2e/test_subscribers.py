@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from cueloop_protocol.notifications import GapNotification
 from support.repository import session
 from support.wire import Ended, Wire, wait_for
@@ -144,6 +146,7 @@ class Crowd:
         return time.monotonic() - began
 
 
+@pytest.mark.alone
 def test_a_subscriber_that_stands_still_costs_nothing_and_delays_nobody_d16(world: World, daemon: Daemon, wire: Wire) -> None:
     wire.subscribe(caller=world.caller)
     crowd = Crowd(world, wire)

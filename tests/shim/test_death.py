@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cueloop_daemon.shim.output import SEGMENT
-from shim.shim_process import Closed, Talk, World, is_alive, wait_for, with_run_id
+from shim.shim_process import HASTY, Closed, Talk, World, is_alive, wait_for, with_run_id
 
 LOCK = {"label": "run one", "command": "cueloopd run r", "started_at": "2026-01-02T03:04:05Z"}
 DYING = """
@@ -199,7 +199,7 @@ def test_a_fault_leaves_nothing_behind(world: World) -> None:
 @pytest.mark.parametrize("what", ["folder", "lock", "tombstone", "root"])
 def test_its_place_is_gone(world: World, what: str) -> None:
     """The agent ends, the lock is let go, and the shim leaves, without anybody's word."""
-    talk = world.start()
+    talk = world.start(None if what == "folder" else HASTY)
     talk.ask("lock", n=1, **LOCK)
     world.order(2, "/bin/sleep", "1000", grace=1.0)
     _, told = talk.ask("start", n=2, token="t")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.shim_process import World, is_alive, wait_for
+from shim.shim_process import HASTY, World, is_alive, wait_for
 
 NOTE = (
     "import os; fd = os.open('{path}', 1 | 64 | 1024, 0o600); "
@@ -35,10 +35,10 @@ def world(make_world: Callable[..., World], started: Path) -> World:
     return make_world(daemon_argv=daemon(started, "import sys; sys.exit('no luck')"), daemon_env={"MARK": "given"})
 
 
-def finish(world: World, code: str = "pass") -> None:
+def finish(world: World, boot: str | None = HASTY) -> None:
     """A child that ends after its daemon has gone."""
-    talk = world.start()
-    world.python(1, code)
+    talk = world.start(boot)
+    world.python(1, "pass")
     talk.ask("start", n=1, token="t")
     talk.close()
     wait_for(lambda: any(word == "exit" for word, _ in world.records()))
@@ -57,7 +57,7 @@ def lines(path: Path) -> list[list[str]]:
 
 def test_a_child_has_ended_and_nobody_is_there(world: World, started: Path) -> None:
     """The daemon of `run.json`, with its environment and no other; it is no child of the shim's, whose kin are ended."""
-    finish(world)
+    finish(world, None)
     wait_for(lambda: len(lines(started)) == 1)
     pid, parent, mark = lines(started)[0]
     assert mark == "given"
@@ -67,7 +67,7 @@ def test_a_child_has_ended_and_nobody_is_there(world: World, started: Path) -> N
 
 
 def test_it_tries_again_ever_more_seldom(world: World, started: Path) -> None:
-    finish(world)
+    finish(world, None)
     moments = []
     for count in (1, 2, 3):
         wait_for(lambda count=count: len(lines(started)) >= count)
@@ -76,7 +76,7 @@ def test_it_tries_again_ever_more_seldom(world: World, started: Path) -> None:
 
 
 def test_a_live_child_is_no_reason(world: World, started: Path) -> None:
-    talk = world.start()
+    talk = world.start(HASTY)
     world.python(1, "import time; time.sleep(1000)")
     talk.ask("start", n=1, token="t")
     talk.close()
@@ -86,7 +86,7 @@ def test_a_live_child_is_no_reason(world: World, started: Path) -> None:
 
 def test_nothing_under_way_is_a_reason(world: World, started: Path) -> None:
     """Between two children, or after an `end` that was lost: without a daemon the run would stand still for ever."""
-    talk = world.start()
+    talk = world.start(HASTY)
     world.python(1, "pass")
     talk.ask("start", n=1, token="t")
     talk.pushed("exited")
@@ -98,7 +98,7 @@ def test_nothing_under_way_is_a_reason(world: World, started: Path) -> None:
 
 def test_a_cancelled_run_is_no_reason(world: World, started: Path) -> None:
     """Who sends TERM wants less to run, not more."""
-    world.start().close()
+    world.start(HASTY).close()
     world.shim.terminate()
     assert world.shim.wait(30) == 0
     assert lines(started) == []

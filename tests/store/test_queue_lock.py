@@ -71,7 +71,21 @@ def test_held(hold: Hold, kill: Kill, live: bool) -> None:
 
 @pytest.mark.parametrize(
     "pid",
-    ["0", "-1", "-4711", str(OWN), "abc", "", "99999999999", "2147483648", "4711 4712", "4711.0", "0x10", "٤٧١١", "1e3"],
+    [
+        "0",
+        "-1",
+        "-4711",
+        pytest.param(str(OWN), id="own"),
+        "abc",
+        "",
+        "99999999999",
+        "2147483648",
+        "4711 4712",
+        "4711.0",
+        "0x10",
+        "٤٧١١",
+        "1e3",
+    ],
 )
 def test_f01_such_a_pid_never_reaches_kill(hold: Hold, pid: str) -> None:
     """F01: nobody is asked about a number that is no process of another's, and the lock still counts as held."""

@@ -8,7 +8,13 @@ import json
 import os
 import pwd
 import sys
+import time
 
+from cueloop_daemon.service.activation import NotOurSocket, take_socket
+from cueloop_daemon.service.keeper import Keeper
+from cueloop_daemon.service.notify import Notifier
+from cueloop_daemon.service.origin import own_environment, read_origin
+from cueloop_daemon.service.standing import managed_socket
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
 from cueloop_daemon.takeover import Inheritance, Stays, ask
@@ -26,6 +32,10 @@ OWNED_BY_ANOTHER = 3
 """Exit code of a daemon that found the repository owned; the pid of the owner was printed."""
 OWNER_STAYS = 4
 """Exit code of a daemon that was to take over, and the one that runs stays; the reason was printed."""
+BROKEN = 70
+"""Exit code of a start that failed for no reason that was foreseen, under a service manager, which tries again."""
+PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder that the installed packages are in."""
 
 
 class Ready:
@@ -70,12 +80,15 @@ def main(argv: list[str] | None = None) -> int:
     ready = Ready(asked.ready_fd)
     if asked.ready_fd is not None:
         os.set_inheritable(asked.ready_fd, False)
+    keeper = _keeper(has_starter=asked.ready_fd is not None)
     inheritance: Inheritance | None = None
     ownership: Ownership | AlreadyOwned | None = None
+    standing: str | None = None
     try:
         root = open_root(asked.root)
         # A daemon must not hold the folder it was started in, nor die with it.
         os.chdir("/")
+        keeper = Keeper(keeper.origin, take_socket(keeper.origin, root, os.getuid()), keeper.notifier)
         if asked.take_over is not None:
             found = _take_over(root, asked.take_over)
             if isinstance(found, Stays):
@@ -85,18 +98,59 @@ def main(argv: list[str] | None = None) -> int:
         if ownership is None:
             if inheritance is not None:
                 inheritance.decline()
+            if keeper.activated is None:
+                standing = managed_socket(root, os.environ, os.getuid())
             inheritance, ownership = None, Ownership.acquire(root, os.getuid())
-    except (RootError, PlaceError, NotWritable, NotProven) as exc:
-        return _refuse(ready, exc)
+            if isinstance(ownership, AlreadyOwned) and keeper.activated is not None:
+                from cueloop_daemon.service.standby import await_ownership
+
+                ownership = await_ownership(root, os.getuid(), keeper, ownership)
+    except (RootError, PlaceError, NotWritable, NotProven, NotOurSocket) as exc:
+        return _refuse(ready, exc, keeper)
     if isinstance(ownership, AlreadyOwned):
         who = "another process" if ownership.pid is None else f"pid {ownership.pid}"
         ready.say(owned={"pid": ownership.pid})
         print(f"cueloopd: {root.path} already has a daemon ({who}).", file=sys.stderr)
         return OWNED_BY_ANOTHER
+    if standing is not None and inheritance is None:
+        return _leave_to_manager(root, ownership, ready, standing)
     try:
-        return _serve(root, ownership, ready, inheritance)
+        return _serve(root, ownership, ready, inheritance, keeper)
     finally:
         ownership.release(*(f"{folder}/{root_hash(root)}" for folder in runtime_folders(os.environ, os.getuid())))
+
+
+def _keeper(*, has_starter: bool) -> Keeper:
+    """Who started us; from here on the environment is our own, whoever that was."""
+    origin = read_origin(os.environ, os.getpid(), has_starter=has_starter)
+    try:
+        entry = pwd.getpwuid(os.getuid())
+        home, user = entry.pw_dir, entry.pw_name
+    except KeyError:
+        home, user = "/", None
+    own = own_environment(os.environ, home, user, PACKAGES)
+    os.environ.clear()
+    os.environ.update(own)
+    if origin.is_managed:
+        import faulthandler
+
+        faulthandler.enable()  # a watchdog's SIGABRT leaves in the journal where we hung
+    return Keeper(origin, None, Notifier(origin.notify, time.monotonic))
+
+
+def _leave_to_manager(root: Root, ownership: Ownership, ready: Ready, socket: str) -> int:
+    """The repository was nobody's, and yet somebody listens for it: a service manager, which we have just called."""
+    ownership.release()
+    ready.say(managed={"socket": socket})
+    print(f"cueloopd: a service manager listens for {root.path}, and starts the daemon itself.", file=sys.stderr)
+    return 0
+
+
+class Broken(Exception):
+    """This installation, or a disk under it, is not in order."""
+
+    code = "unknown"
+    remedy = "The journal has the details: cueloop service logs"
 
 
 class NotProven(Exception):
@@ -138,16 +192,27 @@ def version_line() -> str:
     return f"cueloopd {build().line(PROTOCOL_VERSION)}"
 
 
-def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None) -> int:
+def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int:
     # What is made while starting lives as long as the daemon: walking it again and again is a tenth of the start.
     gc.disable()
+    try:
+        return _serve_as(root, ownership, ready, inheritance, keeper)
+    except Exception as exc:
+        if keeper.activated is None:
+            raise
+        sys.excepthook(type(exc), exc, exc.__traceback__)
+        _refuse(ready, Broken(f"the daemon broke down: {type(exc).__name__}"), keeper)
+        return BROKEN
+
+
+def _serve_as(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int:
     from cueloop_daemon.app import StartFailed, run_daemon
 
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
-        left = run_daemon(root, ownership, dict(os.environ), home, ready.say, inheritance=inheritance)
+        left = run_daemon(root, ownership, dict(os.environ), home, ready.say, inheritance=inheritance, keeper=keeper)
     except (PlaceError, NotWritable, StartFailed) as exc:
-        return _refuse(ready, exc)
+        return _refuse(ready, exc, keeper)
     finally:
         gc.enable()
     return 0 if left.bequest is None else _see_off(left.bequest, ownership, left.is_closed)
@@ -171,13 +236,18 @@ def _see_off(bequest: Bequest, ownership: Ownership, is_closed: bool) -> int:
     return 1
 
 
-def _refuse(ready: Ready, exc: Exception) -> int:
+def _refuse(ready: Ready, exc: Exception, keeper: Keeper) -> int:
     word = getattr(exc, "code", "unknown")
     remedy = getattr(exc, "remedy", None)
     message = str(exc)
     message = message[:1].upper() + message[1:]
     ready.say(error=error_document(word if isinstance(word, str) else "unknown", message, remedy))
-    print(f"cueloopd: {message}{f' {remedy}' if remedy else ''}", file=sys.stderr)
+    print(f"cueloopd: {message}{f' {remedy}' if remedy else ''}", file=sys.stderr, flush=True)
+    listening = exc.listening if isinstance(exc, NotOurSocket) else keeper.sockets()
+    if listening:
+        from cueloop_daemon.service.waiting import refuse_all
+
+        refuse_all(listening, message, word if isinstance(word, str) else "unknown", remedy, keeper.origin.name)
     return 1
 
 

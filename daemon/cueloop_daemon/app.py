@@ -32,6 +32,9 @@ from cueloop_daemon.server.handlers import TABLE
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Listener
 from cueloop_daemon.server.server import Server
+from cueloop_daemon.service.keeper import Keeper
+from cueloop_daemon.service.telling import StatusLine, tell
+from cueloop_daemon.service.watchdog import Watchdog
 from cueloop_daemon.services import Identity, Services, WatcherHealth
 from cueloop_daemon.store.atomic import Author
 from cueloop_daemon.store.git import Git
@@ -101,6 +104,8 @@ class Setting:
     """From now on the process has so many seconds to end, whatever hangs."""
     inheritance: Inheritance | None = None
     """What a predecessor left to us."""
+    keeper: Keeper = Keeper()
+    """Who started us, and is to be told how we are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,14 @@ def prove(root: Root, home: str, uid: int) -> None:
 
 
 def run_daemon(
-    root: Root, ownership: Ownership, environ: dict[str, str], home: str, say: Say, *, inheritance: Inheritance | None = None
+    root: Root,
+    ownership: Ownership,
+    environ: dict[str, str],
+    home: str,
+    say: Say,
+    *,
+    inheritance: Inheritance | None = None,
+    keeper: Keeper,
 ) -> Left:
     """Serve until told to leave. `say` tells the starter that the daemon is ready.
 
@@ -140,6 +152,7 @@ def run_daemon(
         new_epoch=lambda: uuid.uuid4().hex[:16],
         overdue=end_by,
         inheritance=inheritance,
+        keeper=keeper,
     )
     daemon = Daemon(setting, ownership, say)
     try:
@@ -175,6 +188,7 @@ class Daemon:
         self._windows: set[int] = set()
         self._questions: Callable[[], tuple[Question, ...]] = lambda: ()
         self._reason: ShutdownReason | None = None
+        self._was_signalled = False
         self._succession: Succession | None = None
         self.bequest: Bequest | None = None
         """What an heir has of us, once we leave for one."""
@@ -201,6 +215,7 @@ class Daemon:
         if self._reason is None:
             self._reason = reason
             logger.info("leaving reason=%s", reason)
+            self._setting.keeper.notifier.stopping(f"leaving: {reason}")
             self._setting.overdue(LEAVES_WITHIN)
             self._leaving.set()
 
@@ -241,8 +256,9 @@ class Daemon:
 
     async def _with_parts(self, settings: LivingSettings, logs: Logs, hub: Hub, workspace: Workspace) -> None:
         def take(changed: Settings) -> None:
-            logs.set(changed.log_level, changed.log_limit_mib * MIB)
-            hub.set_limit(changed.event_log_limit_mib * MIB)
+            with self._setting.keeper.notifier.reloading():
+                logs.set(changed.log_level, changed.log_limit_mib * MIB)
+                hub.set_limit(changed.event_log_limit_mib * MIB)
 
         alarm, watcher = Alarm(self._setting.clock), ChosenWatcher()
         announcer = Announcer(workspace, hub, self._setting.clock, alarm, watcher, self._writes)
@@ -280,7 +296,13 @@ class Daemon:
         services.connections, services.counters = lambda: server.connections, server.counters
         services.measures.traffic = server.measured
         services.settings = lambda: settings.now
-        house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, self._place.publish)
+
+        def publish(socket: str) -> None:
+            services.socket = shown(socket)
+            self._place.publish(socket)
+
+        house = Housekeeping(self._setting.root, self._ownership, listener, self.leave, publish, self._place.elsewhere)
+        line = StatusLine(lambda: workspace.view(None).snapshot.active_run, clock.now, lambda: hub.stuck_for)
         async with anyio.create_task_group() as tasks:
             await tasks.start(watcher.run, services.measures.counting(announcer.hint))
             tasks.start_soon(services.measures.watch_loop, clock.monotonic)
@@ -293,6 +315,7 @@ class Daemon:
                 listener,
                 engine,
                 lambda: house.run(clock, lambda: settings.now.idle_exit_minutes, server.traffic, lambda: engine.is_used),
+                lambda: self._tell_keeper(line, lambda: hub.stuck_for),
             )
             tasks.cancel_scope.cancel()
 
@@ -302,6 +325,7 @@ class Daemon:
         listener: Listener,
         engine: Engine,
         keep_house: Callable[[], Coroutine[object, object, None]],
+        tell_keeper: Callable[[], Coroutine[object, object, None]],
     ) -> None:
         """From the first connection to the last."""
         async with anyio.create_task_group() as serving:
@@ -322,11 +346,12 @@ class Daemon:
             async with anyio.create_task_group() as keeping:
                 keeping.start_soon(keep_house)
                 keeping.start_soon(self._succession.run)
+                keeping.start_soon(tell_keeper)
                 await self._leaving.wait()
                 keeping.cancel_scope.cancel()  # from here on nothing that was taken away is put back
             # First nobody finds us any more, then those who have found us are told. With an heir, all is to be found as it was.
             if self.bequest is None and self._ownership.still_ours():
-                if self._reason == "stopped" and engine.active_id is not None:
+                if self._reason == "stopped" and engine.active_id is not None and not self._is_managers_stop():
                     self._place.mark_stopped()
                 self._place.withdraw(listener.path)
             server.close(self._reason or "stopped", has_heir=self.bequest is not None)
@@ -339,11 +364,31 @@ class Daemon:
             task_status.started()
             async for number in received:
                 if number in (signal.SIGTERM, signal.SIGINT):
+                    self._was_signalled = True
                     self.leave("stopped")
                 elif number == signal.SIGUSR1:
                     stacks.tell()
 
+    def _is_managers_stop(self) -> bool:
+        """A logout, an upgrade, a restart of the unit: no person wanted a run to be without a daemon."""
+        return self._was_signalled and self._setting.keeper.origin.is_managed
+
+    async def _tell_keeper(self, line: StatusLine, stuck_for: Callable[[], float]) -> None:
+        """Tell the service manager that we serve, and how, and that we live."""
+        keeper = self._setting.keeper
+        if not keeper.notifier:
+            return
+        keeper.notifier.ready(line.text())
+        async with anyio.create_task_group() as telling:
+            telling.start_soon(tell, keeper.notifier, line.text)
+            if keeper.origin.watchdog is not None:
+                dog = Watchdog(keeper.notifier, keeper.origin.watchdog, stuck_for, lambda: os.stat(self._place.folder))
+                telling.start_soon(dog.run)
+
     def _listener(self) -> Listener:
+        activated = self._setting.keeper.activated
+        if activated is not None:
+            return Listener.adopt(os.dup(activated.fd), activated.path)
         found = self._setting.inheritance
         if found is None:
             return self._place.bind(self._setting.environ)
@@ -403,6 +448,7 @@ class Daemon:
                 clock.monotonic(),
                 start_time=self._author.start_time,
                 boot_id=boot_id(),
+                origin=setting.keeper.origin.name,
             ),
             workspace=workspace,
             hub=hub,

@@ -13,13 +13,12 @@ from cueloop_daemon.events.hub import Hub
 from cueloop_daemon.measures import Measures
 from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.store.session_store import SessionStore
-from cueloop_daemon.takeover.succession import Wanted
 from cueloop_daemon.store.settings import Settings
 from cueloop_daemon.takeover.succession import Wanted
 from cueloop_daemon.workspace.view import View
 from cueloop_daemon.workspace.workspace import Workspace
 from cueloop_protocol.roots import Caller, Root
-from cueloop_protocol.shapes import CallerParams, ShutdownReason
+from cueloop_protocol.shapes import CallerParams, Origin, ShutdownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,8 @@ class Identity:
     start_time: str = ""
     boot_id: str = ""
     """With `pid`: the very process (`cueloop_protocol.identity`)."""
+    origin: Origin = "hand"
+    """Who started it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from cueloop_protocol.documents.overview import OverviewDocument, RunnabilitySum
 from cueloop_protocol.documents.resolve import DocumentPaths, ResolveDocument
 from cueloop_protocol.documents.session import Session
 from cueloop_protocol.metrics import Metrics
-from cueloop_protocol.shapes import ActiveRunState, Choice, Count, CursorText, Question, QueueLockState
+from cueloop_protocol.shapes import ActiveRunState, Choice, Count, CursorText, Origin, Question, QueueLockState
 
 
 class Nothing(Wire):
@@ -202,7 +202,8 @@ class DaemonPaths(Wire):
 class StatusResult(Observed):
     """The daemon's health. `counters` only grow, and may gain names; sizes are bytes, `uptime_seconds` does not count sleep.
 
-    `metrics` is left out by daemons that do not measure yet.
+    `metrics` is left out by daemons that do not measure yet. `origin`: who started it, a client (`demand`), a person (`hand`) or a
+    service manager, whose socket outlives the daemon.
     """
 
     pid: int
@@ -221,6 +222,7 @@ class StatusResult(Observed):
     paths: DaemonPaths
     counters: dict[str, Count]
     metrics: Maybe[Metrics] = None
+    origin: Maybe[Origin] = None
     start_time: Maybe[str] = None
     boot_id: Maybe[str] = None
     active_run: Maybe[ActiveRunState] = None

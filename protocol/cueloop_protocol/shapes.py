@@ -25,6 +25,7 @@ Word = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Choice = Literal["resume", "fresh"]
 Mode = Literal["one", "loop", "resume"]
 RunState = Literal["starting", "running", "waiting", "asking", "stopping", "cancelling", "adopting"]
+Origin = Literal["demand", "hand", "systemd", "launchd"]
 ShutdownReason = Literal["idle", "stopped", "upgrade", "repository_gone", "replaced"]
 
 

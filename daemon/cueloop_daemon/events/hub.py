@@ -131,6 +131,11 @@ class Hub:
         )
 
     @property
+    def stuck_for(self) -> float:
+        """Seconds since which the log has been waiting for the disk; 0 if it does not."""
+        return self._journal.stuck_for
+
+    @property
     def audiences(self) -> frozenset[str]:
         """Those for whom somebody is subscribed."""
         return frozenset() if self._fanout is None else self._fanout.audiences

@@ -70,6 +70,7 @@ class Journal:
         self._reason: str | None = None
         self._notice: str | None = None
         self._left_at = 0.0
+        self._since: float | None = None
         self._lane = CapacityLimiter(1)
         self._reader = CapacityLimiter(1)
         self.revisions = Revisions(0)
@@ -104,6 +105,12 @@ class Journal:
     def health(self) -> Health:
         """For `daemon.status`."""
         return Health(self._log.bytes if self._log else self._recent.bytes, self._reason, self._notice)
+
+    @property
+    def stuck_for(self) -> float:
+        """Seconds since which a call has been waiting for the disk; 0 if none does."""
+        since = self._since
+        return 0.0 if since is None else max(0.0, self._monotonic() - since)
 
     async def open(self) -> None:
         """Open the file, or begin in memory. Never raises for the file's sake."""
@@ -250,7 +257,15 @@ class Journal:
 
     async def _in_lane(self, call: Callable[[], T]) -> T:
         """Alone with the file, in a worker thread. Once begun it is waited for, even if cancelled: no commit is half known."""
-        return await to_thread.run_sync(call, limiter=self._lane)
+
+        def timed() -> T:
+            self._since = self._monotonic()
+            try:
+                return call()
+            finally:
+                self._since = None
+
+        return await to_thread.run_sync(timed, limiter=self._lane)
 
 
 def _read(log: EventLog, after: int, upto: int, wanted: Filter) -> Chunk | None:

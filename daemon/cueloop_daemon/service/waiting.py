@@ -12,20 +12,33 @@ import socket
 import time
 from contextlib import suppress
 
+from cueloop_protocol.codes import DOCUMENT_UNUSABLE, NOT_WRITABLE, RpcError
 from cueloop_protocol.framing import Kind, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from cueloop_protocol.codes import RpcError
 
 SPEAK_SECONDS = 0.5
 """How long a caller may be silent before it is answered in lines: its first byte says how it frames."""
 LINGER_SECONDS = 1.0
 """How long one that was answered may take to read that and go."""
 MOST = 256
+SYSTEMD_LIFE = 4.0
+"""More than `StartLimitIntervalSec` divided by `StartLimitBurst` of the unit: callers alone never use up its starts."""
+LAUNCHD_LIFE = 10.0
+"""launchd lets ten seconds pass between two starts of a job, unless it lived that long."""
 STEP = 0.05
+
+
+def refuse_all(listening: Sequence[socket.socket], message: str, word: str, remedy: str | None, manager: str) -> None:
+    """Tell who waits, and who comes in the next seconds, why the daemon cannot start. Those seconds keep the manager from giving up."""
+    error = RpcError(NOT_WRITABLE if word == "permission_denied" else DOCUMENT_UNUSABLE, message, word=word, detail=remedy)
+    until = time.monotonic() + (LAUNCHD_LIFE if manager == "launchd" else SYSTEMD_LIFE)
+    refuse_waiting(listening, lambda: error, lambda: time.monotonic() >= until)
+    for sock in listening:
+        sock.close()
 
 
 class _Caller:

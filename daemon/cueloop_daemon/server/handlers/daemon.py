@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from cueloop_protocol.params import HelloParams, NoParams, ShutdownParams
 from cueloop_protocol.results import DaemonPaths, EventLogStatus, HelloResult, ShutdownResult, StatusResult, WatcherStatus
 from cueloop_protocol.roots import shown
 from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, ShutdownReason
+from cueloop_protocol.values import dataclass
 
 DOCUMENTS = {
     "config_resolve": 5,
@@ -114,6 +114,7 @@ def status(call: Call[Services], params: NoParams) -> Reply:
             ),
             counters={**services.counters(), "lagging": hub.lagging, "gaps_sent": hub.gaps_sent},
             metrics=_metrics(services),
+            origin=identity.origin,
             active_run=answers.active_run_state(view.snapshot.active_run),
             revision=view.snapshot.revision,
             observed_at=format_stamp(call.now),

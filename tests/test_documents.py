@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cueloop_client.argv import Ours, PassedOn, meaning
+from cueloop_client.argv import Help, Ours, PassedOn, Version, meaning
 from support.fixtures import world as world
 from support.world import World
 
@@ -38,7 +38,7 @@ def test_what_a_page_says_to_type_exists(words: list[str]) -> None:
     match words[0]:
         case "cueloop":
             until = next((at for at, word in enumerate(words) if word in ("|", ">", "&&", "&")), len(words))
-            assert isinstance(meaning(words[1:until]), Ours | PassedOn), words
+            assert isinstance(meaning(words[1:until]), Ours | PassedOn | Help | Version), words
         case "make":
             targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
             assert words[1] in targets

@@ -34,6 +34,7 @@ REGISTRY = (
     "HTTPS_PROXY",
     "https_proxy",
 )
+TOOLS = ("build", "pip", "pipx", "twine", "uv")
 MANUAL = "share/man/man1/cueloop.1"
 
 
@@ -73,11 +74,18 @@ class Trial:
 
 
 def main() -> int:
-    """Build, check the metadata, install seven times, tell."""
+    """Build, check the metadata, install eight times, tell."""
     with trial() as made:
         made.run(made.tools / "twine", "check", "--strict", made.sdist, made.wheel)
-        print(f"{made.wheel.name} and {made.sdist.name} built; twine check --strict: passed", flush=True)
+        print(f"{made.wheel.name} and {made.sdist.name} built; twine check --strict: passed; with {versions(made)}", flush=True)
         return max([attempt(made, name, install) for name, install in INSTALLERS.items()])
+
+
+def versions(made: Trial) -> str:
+    """Of what took part."""
+    listed = json.loads(made.run(made.tools / "python", "-m", "pip", "list", "--format", "json"))
+    chosen = [f"{row['name']} {row['version']}" for row in listed if row["name"] in TOOLS]
+    return ", ".join([f"Python {sys.version.split(maxsplit=1)[0]}", *chosen])
 
 
 def attempt(made: Trial, name: str, install: Callable[[Trial, Path], Installed]) -> int:
@@ -203,7 +211,7 @@ def trial() -> Iterator[Trial]:
     try:
         bare = Trial(folder, tools, folder, folder, environ)
         bare.run(sys.executable, "-m", "venv", folder / "tools")
-        bare.run(tools / "python", "-m", "pip", "install", "--quiet", "build", "pipx", "twine", "uv")
+        bare.run(tools / "python", "-m", "pip", "install", "--quiet", *(tool for tool in TOOLS if tool != "pip"))
         bare.run(tools / "python", "-m", "build", "--outdir", folder / "dist", ROOT)
         (sdist,), (wheel,) = folder.glob("dist/*.tar.gz"), folder.glob("dist/*.whl")
         yield Trial(folder, tools, sdist, wheel, environ)

@@ -16,8 +16,15 @@ def _dirty(lab: Lab) -> None:
 
 
 def _another_first(lab: Lab) -> None:
-    lab.play("cueloop", "#!/bin/sh\n")
-    lab.asked.update(program="/opt/cueloop", rust_tool="/opt/rust/cueloop")
+    ours = lab.world.folder / "cueloop"
+    ours.write_text("#!/bin/sh\n")
+    lab.play("cueloop", "#!/opt/other/bin/python\nfrom cueloop_client.main import main\n")
+    lab.asked.update(program=str(ours), rust_tool="/opt/rust/cueloop")
+
+
+def _compiled_first(lab: Lab) -> None:
+    _another_first(lab)
+    (lab.bin / "cueloop").write_bytes(b"\x7fELF and so on")
 
 
 def _two(lab: Lab) -> None:
@@ -84,7 +91,14 @@ FAULTS = (
         lambda lab: lab.changed.pop("open_files"),
         ("64", "ulimit -n"),
     ),
-    Fault("another first", "cueloop-shadowed", _another_first, lambda lab: (lab.bin / "cueloop").unlink(), ("/opt/cueloop",)),
+    Fault("compiled first", "cueloop-shadowed", _compiled_first, lambda lab: (lab.bin / "cueloop").unlink(), ("PATH",)),
+    Fault(
+        "another first",
+        "cueloop-shadowed",
+        _another_first,
+        lambda lab: (lab.bin / "cueloop").unlink(),
+        ("bin/cueloop, not this one",),
+    ),
     Fault("two", "several-cueloops", _two, lambda lab: (lab.bin / "cueloop").unlink(), ("in this order",)),
     Fault(
         "no Rust tool",

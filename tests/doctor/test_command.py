@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import resource
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from cueloop_daemon.doctor.kinds import KINDS
 from cueloop_daemon.doctor.page import AREAS, main, page
 from cueloop_protocol.documents.doctor import DoctorDocument
 from cueloop_protocol.example_doctor import DOCTOR
-from cueloop_protocol.place import local_folder
+from cueloop_protocol.place import local_folder, root_hash
 from doctor.lab import Lab, codes, laboratory
 from support.repository import session
 from support.world import without_privileges
@@ -79,10 +82,10 @@ def test_it_touches_nothing_and_starts_nothing(lab: Lab) -> None:
     lab.world.start(at_home=True).kill()  # all that a daemon leaves when it is killed
     lab.repository.session.write_bytes(session())
     before = contents(lab.world.folder)
-    local = sorted(os.listdir(local_folder(os.getuid())))
+    local = sorted(glob.glob(f"{local_folder(os.getuid())}/{root_hash(lab.root)}*"))
     assert lab.world.run("doctor", "--json").returncode == 0
     assert contents(lab.world.folder) == before
-    assert set(os.listdir(local_folder(os.getuid()))) >= set(local)
+    assert sorted(glob.glob(f"{local_folder(os.getuid())}/{root_hash(lab.root)}*")) == local
     assert lab.world.daemons() == []
 
 
@@ -127,6 +130,36 @@ def test_a_daemon_that_runs_is_asked_unless_it_shall_not_be(lab: Lab) -> None:
     assert without.repository.daemon.state == "not_asked"
     assert codes(without, "error", "warning") == []
     assert lab.world.daemons() == [daemon.pid]
+
+
+@pytest.mark.parametrize(
+    "head", ["#!/bin/sh\nexec pyenv exec cueloop", f"#!{sys.prefix}/bin/python\nfrom cueloop_client.main import main"]
+)
+def test_a_wrapper_and_a_second_script_of_ours_are_no_other_tool(lab: Lab, head: str) -> None:
+    ours = lab.world.folder / "cueloop"
+    ours.write_text("#!/bin/sh\n")
+    lab.play("cueloop", head)
+    lab.asked.update(program=str(ours), rust_tool="/opt/rust/cueloop")
+    assert codes(lab.visit()) == []
+
+
+@pytest.mark.parametrize("deep", ["größe with\nblank and line", "/".join(["d" * 200] * 22)])
+def test_paths_of_any_kind(lab: Lab, deep: str) -> None:
+    """Also one that no system call takes."""
+    here = os.getcwd()
+    os.chdir(lab.world.folder)
+    try:
+        for name in deep.split("/"):
+            os.mkdir(name)
+            os.chdir(name)
+        os.mkdir(".cueloop")
+        Path(".cueloop/queue.jsonc").write_text('{"version": 1, "tasks": []}')
+        program = [sys.executable, "-P", "-m", "cueloop_client", "doctor", "--json", "--no-versions"]
+        done = subprocess.run(program, env=lab.environ, capture_output=True, check=False)
+    finally:
+        os.chdir(here)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert codes(document_of(done.stdout), "error", "warning") == []
 
 
 def test_the_words_are_of_one_line_each_and_say_everything() -> None:

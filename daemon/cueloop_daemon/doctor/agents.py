@@ -9,6 +9,7 @@ from shlex import quote
 from cueloop_daemon.doctor.cursor import PACKAGE
 from cueloop_daemon.doctor.kinds import found
 from cueloop_daemon.doctor.programs import Answer, NotStarted, Said, Silent
+from cueloop_daemon.doctor.reading import beginning
 from cueloop_daemon.doctor.sight import Agent, Sight
 from cueloop_daemon.runners import Effective, Refused, UnknownRunner, install_hint
 from cueloop_daemon.runners.calling import version_of
@@ -156,11 +157,5 @@ def _own_version(agent: Agent) -> tuple[int, ...] | None:
 
 def _is_node_script(path: str | None) -> bool:
     """Whether the program's first line names Node."""
-    if path is None:
-        return False
-    try:
-        with open(path, "rb") as file:
-            first = file.read(256).split(b"\n", 1)[0]
-    except OSError:
-        return False
+    first = b"" if path is None else beginning(path, 256).split(b"\n", 1)[0]
     return first.startswith(b"#!") and NODE_SCRIPT in first

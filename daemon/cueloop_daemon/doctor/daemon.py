@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from shlex import quote
 
 from cueloop_daemon.doctor.kinds import found
+from cueloop_daemon.doctor.reading import beginning
 from cueloop_daemon.doctor.sight import Sight
 from cueloop_daemon.runners.calling import version_of
 from cueloop_daemon.shim.wire import STOPPED
@@ -102,10 +103,8 @@ def _start_failed(sight: Sight) -> Iterator[Finding]:
     """What the last start said, as its starter wrote it down; a start that succeeds removes it."""
     path = f"{sight.local}/{root_hash(sight.root)}.failed"
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            raw: object = json.loads(file.read(_RECORD_LIMIT))
-    except (OSError, ValueError, RecursionError):
+        raw: object = json.loads(beginning(path, _RECORD_LIMIT, follow=False))
+    except (ValueError, RecursionError):
         return
     if isinstance(raw, dict) and isinstance(message := raw.get("message"), str):
         detail = raw.get("detail")
@@ -132,7 +131,7 @@ def _foreign(sight: Sight, path: str, status: os.stat_result) -> str | None:
     """Why the locator is not to be believed at all; None for one that a daemon of this repository wrote."""
     if not stat.S_ISREG(status.st_mode) or status.st_uid != sight.uid or status.st_size > LOCATOR_LIMIT:
         return "is no file of yours"
-    named = parse_locator(_read(path))
+    named = parse_locator(beginning(path, LOCATOR_LIMIT, follow=False))
     if named is None:
         return "is no locator"
     if named.host != os.uname().nodename:
@@ -144,19 +143,10 @@ def _foreign(sight: Sight, path: str, status: os.stat_result) -> str | None:
 
 def _located_pid(sight: Sight) -> int | None:
     """The live process that the locator names."""
-    named = parse_locator(_read(f"{sight.ours}/{LOCATOR}"))
+    named = parse_locator(beginning(f"{sight.ours}/{LOCATOR}", LOCATOR_LIMIT, follow=False))
     if named is None or not is_same_process(named.pid, named.start_time, named.boot_id):
         return None
     return named.pid
-
-
-def _read(path: str) -> bytes:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            return file.read(LOCATOR_LIMIT)
-    except OSError:
-        return b""
 
 
 def _is_deserted(path: str) -> bool:

@@ -16,7 +16,7 @@ from cueloop_daemon.core.controls import BUILT_IN
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.doctor.asked import Asked
 from cueloop_daemon.doctor.cursor import find_sdk
-from cueloop_daemon.doctor.programs import SECONDS, NotAsked, ask_versions, find_program
+from cueloop_daemon.doctor.programs import SECONDS, Answer, NotAsked, ask_versions, find_program
 from cueloop_daemon.doctor.sight import Agent, PhaseSettings, Sight
 from cueloop_daemon.runners import Effective, effective, plugin_runners
 from cueloop_daemon.runs.active import read_active
@@ -95,7 +95,7 @@ def _is_dirty(root: Root, caller: Caller, environ: Mapping[str, str], config: Co
 
 def _agents(
     root: Root, caller: Caller, environ: Mapping[str, str], config: Config | None, *, trusted: bool, seconds: float | None
-) -> tuple[Mapping[PhaseName, PhaseSettings], tuple[Agent, ...], Any]:
+) -> tuple[Mapping[PhaseName, PhaseSettings], tuple[Agent, ...], Answer]:
     """The phases' settings, the agents with what their programs say within `seconds` (None: they are not asked), and Node.js's answer."""
     plugins = {} if config is None else plugin_runners(root, caller, config, lambda path: read_regular(path)[0], trusted=trusted)
     phases: dict[PhaseName, PhaseSettings] = {}

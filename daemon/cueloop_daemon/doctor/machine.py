@@ -13,6 +13,7 @@ from cueloop_daemon.core.request import run_request
 from cueloop_daemon.core.runs.beginning import Chosen, Wish, begin
 from cueloop_daemon.core.stamps import SKEW, format_stamp
 from cueloop_daemon.doctor.kinds import found
+from cueloop_daemon.doctor.reading import beginning
 from cueloop_daemon.doctor.sight import Sight
 from cueloop_daemon.store.git import Tree
 from cueloop_protocol.documents.doctor import Finding
@@ -22,6 +23,8 @@ from cueloop_protocol.roots import shown
 LEAST_FILES = 256
 """Open files below which a daemon cannot serve: its own are some 128."""
 _HEAD = 4096
+_COMPILED = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+"""How compiled programs begin: Linux, macOS for one and for several processors."""
 
 
 def git(sight: Sight) -> Iterator[Finding]:
@@ -90,7 +93,7 @@ def commands(sight: Sight) -> Iterator[Finding]:
     if not program:
         return
     places = list(_on_path(sight))
-    if places and not _is_ours(places[0], program):
+    if places and _is_another(places[0], program):
         yield found("cueloop-shadowed", f"The first cueloop on PATH is {shown(places[0])}, not this one ({shown(program)}).")
     if len(places) > 1:
         yield found("several-cueloops", f"On PATH are {', '.join(map(shown, places))}, in this order.")
@@ -112,13 +115,17 @@ def _on_path(sight: Sight) -> Iterator[str]:
             yield path
 
 
-def _is_ours(path: str, program: str) -> bool:
-    """Whether the program is this installation's: the very file, or a script that names this Python."""
+def _is_another(path: str, program: str) -> bool:
+    """Whether that is certainly another tool: a compiled program, or a script of another installation.
+
+    A wrapper (of pyenv and its kin) may lead to us; nobody is alarmed by one.
+    """
     try:
         if os.path.samefile(path, program):
-            return True
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
+            return False
     except OSError:
         return False
-    return os.fsencode(sys.prefix) in head and b"cueloop_client" in head
+    head = beginning(path, _HEAD)
+    if head.startswith(_COMPILED):
+        return True
+    return b"cueloop_client" in head and os.fsencode(sys.prefix) not in head

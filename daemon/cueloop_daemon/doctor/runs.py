@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from shlex import quote
 
 from cueloop_daemon.doctor.kinds import found
+from cueloop_daemon.doctor.reading import beginning
 from cueloop_daemon.doctor.record import Damaged, Kept, Newer, read_events, read_runs
 from cueloop_daemon.doctor.sight import Sight
 from cueloop_daemon.runs.shim.folders import RunFolders
@@ -23,6 +24,7 @@ from cueloop_protocol.place import FOLDER
 from cueloop_protocol.roots import shown
 
 _MOST_NAMED = 3
+_RECORD_LIMIT = 64 * 1024
 
 
 def active(sight: Sight) -> Iterator[Finding]:
@@ -83,9 +85,8 @@ def _folders(sight: Sight, runs: Mapping[str, bool]) -> Iterator[Finding]:
 def _is_carried(sight: Sight, run_id: str) -> bool:
     """Whether the shim that wrote itself down in the run's folder lives."""
     try:
-        with open(sight.root.join(RUNS, run_id, SHIM_FILE), "rb") as file:
-            raw: object = json.loads(file.read(64 * 1024))
-    except (OSError, ValueError, RecursionError):
+        raw: object = json.loads(beginning(sight.root.join(RUNS, run_id, SHIM_FILE), _RECORD_LIMIT, follow=False))
+    except (ValueError, RecursionError):
         return False
     if not isinstance(raw, dict):
         return False

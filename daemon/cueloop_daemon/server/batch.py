@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 from cueloop_daemon.server.calls import Calls, Outcome, settle
 from cueloop_daemon.server.dispatch import Bound
-from cueloop_daemon.server.envelope import Absent, Invalid, Message, joined, refusal
+from cueloop_daemon.server.envelope import Absent, Invalid, Message, joined
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.writer import Writer
 from cueloop_protocol import codes
@@ -59,9 +59,9 @@ class Batch(Generic[S]):
 
     async def _one(self, item: Message | Invalid) -> Outcome:
         if isinstance(item, Invalid):
-            return Outcome(refusal(item.id, item.error))
+            return self._calls.failed(item.id, item.error)
         if self._size > self._limits.batch_bytes and not isinstance(item.id, Absent):
-            return Outcome(refusal(item.id, codes.limit_exceeded("The answer to the batch became too large for this call.")))
+            return self._calls.failed(item.id, codes.limit_exceeded("The answer to the batch became too large for this call."))
         begun = self._calls.begin(item)
         if isinstance(begun, Outcome):
             return begun

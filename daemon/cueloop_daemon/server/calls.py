@@ -86,10 +86,10 @@ class Calls(Generic[S]):
 
     def _begin(self, message: Message, began: float) -> Outcome | Pending[S]:
         if (refused := self._refusal()) is not None:
-            return self._refused(message.id, refused)
+            return self.failed(message.id, refused)
         bound = self._dispatcher.bind(message)
         if isinstance(bound, RpcError):
-            return self._refused(message.id, bound)
+            return self.failed(message.id, bound)
         try:
             call = self._call()
             entry = bound.entry
@@ -100,7 +100,7 @@ class Calls(Generic[S]):
                 return Pending(bound, call, reply, began)
             return Outcome(_body(bound, reply.result))
         except Exception as error:
-            return self._refused(bound.id, told(error, bound.method))
+            return self.failed(bound.id, told(error, bound.method))
 
     async def finish(self, pending: Pending[S], hold: Callable[[], None] | None = None) -> Outcome:
         """Wait for what the call needs and make it. `hold` is called before what may send events that have to follow the answer.
@@ -112,10 +112,11 @@ class Calls(Generic[S]):
             if reply is None:
                 call, reply = await self._prepared(bound, call)
             result = await _perform(call, reply, hold)
-            self._traffic.answered(self._clock.monotonic() - pending.began)
-            return Outcome(_body(bound, result), _after(reply), call)
+            outcome = Outcome(_body(bound, result), _after(reply), call)
         except Exception as error:
-            return self._refused(bound.id, told(error, bound.method))
+            outcome = self.failed(bound.id, told(error, bound.method))
+        self._traffic.answered(self._clock.monotonic() - pending.began)
+        return outcome
 
     def withdrawn(self, bound: Bound[S]) -> Outcome:
         """The outcome of a call that was cancelled by its id."""
@@ -123,9 +124,10 @@ class Calls(Generic[S]):
 
     def refused(self, bound: Bound[S], error: RpcError) -> Outcome:
         """The outcome of a call that was not made."""
-        return self._refused(bound.id, error)
+        return self.failed(bound.id, error)
 
-    def _refused(self, id: Id | Absent, error: RpcError) -> Outcome:  # noqa: A002  (the protocol's word)
+    def failed(self, id: Id | Absent, error: RpcError) -> Outcome:  # noqa: A002  (the protocol's word)
+        """The outcome of a call that is answered by this error, counted."""
         self._traffic.failed(error)
         return NOTHING if isinstance(id, Absent) else Outcome(refusal(id, error))
 

@@ -6,6 +6,7 @@ from cueloop_client.command import Command as Command
 from cueloop_client.completions_table import COMPLETIONS
 from cueloop_client.flags import Flag
 from cueloop_client.run_table import RUNS
+from cueloop_client.service_table import SERVICE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,10 +150,11 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         ),
     ),
     **COMPLETIONS,
+    **SERVICE,
 }
 
 LATER: Mapping[tuple[str, ...], str] = {
-    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "service", "dial-stdio")},
+    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "dial-stdio")},
 }
 """Commands of ours that this version does not have yet → how people call them. They are never passed on by themselves."""
 
@@ -161,6 +163,7 @@ GROUPS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("daemon",): ("start", "stop", "restart", "status", "list", "logs"),
     ("completions",): ("bash", "zsh", "fish"),
     ("debug",): ("dump",),
+    ("service",): ("install", "uninstall", "status", "logs"),
     ("run",): ("one", "loop", "resume", "stop", "cancel", "status", "attach", "output"),
 }
 """First words that need a second one."""

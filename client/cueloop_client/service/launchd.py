@@ -73,6 +73,14 @@ class Launchd:
         job = filled(plistlib.loads(template("launchd", TEMPLATE)), values)
         return (seal(self._path(wanted.key), plistlib.dumps(job, sort_keys=False), opening=b"<!-- ", closing=b" -->"),)
 
+    def shared_paths(self) -> tuple[str, ...]:
+        """Each job has all of its own."""
+        return ()
+
+    def links(self, key: str, instance: str) -> tuple[str, ...]:
+        """None: what lies in the folder is loaded."""
+        return ()
+
     def folders(self, wanted: Wanted) -> tuple[str, ...]:
         """launchd makes none for a socket, and none for a log."""
         folder = self._socket_folder(wanted.key)

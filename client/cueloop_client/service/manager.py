@@ -41,6 +41,14 @@ if TYPE_CHECKING:
             """The services of all repositories that have files, by repository."""
             ...
 
+        def shared_paths(self) -> tuple[str, ...]:
+            """The files that the services of all repositories share."""
+            ...
+
+        def links(self, key: str, instance: str) -> tuple[str, ...]:
+            """What the manager itself makes when it is told to start the service with the session."""
+            ...
+
         def folders(self, wanted: Wanted) -> tuple[str, ...]:
             """Folders that the manager needs and does not make: 0700, ours."""
             ...

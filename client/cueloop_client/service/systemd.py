@@ -8,7 +8,7 @@ import os
 from cueloop_client.service.manager import Installed, State
 from cueloop_client.service.sealed import read, standing
 from cueloop_client.service.tools import MISSING, Tools
-from cueloop_client.service.unitfiles import DROP_IN, drop_in_folder, own_files, program_of, repository_of, shared_files
+from cueloop_client.service.unitfiles import DROP_IN, UNITS, drop_in_folder, own_files, program_of, repository_of, shared_files
 from cueloop_protocol.digest import hex_digest
 
 TYPE_CHECKING = False
@@ -56,6 +56,14 @@ class Systemd:
     def files(self, wanted: Wanted) -> tuple[Sealed, ...]:
         """Two templates, two drop-ins."""
         return (*shared_files(self.folder), *own_files(self.folder, wanted))
+
+    def shared_paths(self) -> tuple[str, ...]:
+        """The templates."""
+        return tuple(f"{self.folder}/{name}" for name in UNITS)
+
+    def links(self, key: str, instance: str) -> tuple[str, ...]:
+        """Made by `enable`."""
+        return (f"{self.folder}/sockets.target.wants/cueloopd@{instance}.socket",)
 
     def folders(self, wanted: Wanted) -> tuple[str, ...]:
         """systemd makes its own."""

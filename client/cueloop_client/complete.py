@@ -7,8 +7,6 @@ makes people wait.
 from __future__ import annotations
 
 import os
-import signal
-from contextlib import suppress
 
 from cueloop_client.complete_shells import Word, clean, for_bash, split, with_tabs
 from cueloop_client.complete_values import Candidate
@@ -32,7 +30,7 @@ def complete(shell: str, words: Sequence[str], world: World, seconds: float | No
     `words` are for bash COMP_TYPE, COMP_WORDBREAKS, the terminal's columns and the line up to the cursor; for the other shells the words
     after the program's name up to the cursor, without quotes but in the last word of fish.
     """
-    with suppress(Exception):
+    try:
         asked = _asked(shell, words)
         found = wanted([word.value for word in asked])
         if found.files is not None:
@@ -43,6 +41,8 @@ def complete(shell: str, words: Sequence[str], world: World, seconds: float | No
             limit = max(LEAST_SECONDS, SECONDS - age()) if seconds is None else seconds
             told = _with_live(shell, words, asked[-1], found, world, told, limit)
         world.write(1, told)
+    except Exception:
+        return 0  # whatever it was, there is nobody to be told: a person is typing
     return 0
 
 
@@ -58,12 +58,15 @@ def _with_live(
     shell: str, words: Sequence[str], last: Word, found: Wanted, world: World, fallback: bytes, seconds: float
 ) -> bytes:
     """The same with what the repository knows. After `seconds` the process writes `fallback` and ends, whatever it is about."""
+    import signal
+
     from cueloop_client.complete_live import live
 
     def give_up(number: int, frame: object) -> None:
-        with suppress(Exception):
+        try:
             world.write(1, fallback)
-        os._exit(0)
+        finally:
+            os._exit(0)
 
     assert found.live is not None
     before = signal.signal(signal.SIGALRM, give_up)

@@ -22,7 +22,7 @@ def listed(world: World, *more: str) -> dict[str, dict[str, Any]]:
 
 
 def dumped(world: World, *more: str) -> dict[str, Any]:
-    done = world.run("debug", "dump", "--output", "-", *more)
+    done = world.run("debug", "dump", "--output", "-", *more, environ={"SOME_KEY": "planted-4711-value"})
     assert (done.returncode, done.stderr) == (0, b"")
     document: dict[str, Any] = json.loads(done.stdout)
     DumpResult.model_validate_json(json.dumps(document["dump"]))
@@ -48,6 +48,7 @@ def test_daemons_are_listed_and_one_that_is_stopped_hides_no_other(world: World)
         assert rows[str(odd.path)]["state"] == "serving"
         document = dumped(world, "--timeout", "0.5")
         assert document["daemon"]["state"] == "not answering"
+        assert document["daemon"]["stacks"] == "It is stopped, and says nothing until it is continued."
         assert document["daemon"]["seen_from_outside"]["condition"] == "stopped by a signal"
         assert any(line["event"] == "serving" for line in document["dump"]["log"])
     finally:
@@ -62,7 +63,7 @@ def test_a_dump_of_a_daemon_that_lives_and_of_one_that_died(world: World) -> Non
     queue = json.loads(world.repository.queue.read_text())
     queue["tasks"][0]["title"] = "The planted title 4711"
     world.repository.queue.write_text(json.dumps(queue))
-    daemon = world.start(at_home=True, environ={"SOME_KEY": "planted-4711-value"})
+    daemon = world.start(at_home=True)
     with daemon.connect() as wire:
         wire.call("workspace.overview")
         document = dumped(world)
@@ -72,7 +73,8 @@ def test_a_dump_of_a_daemon_that_lives_and_of_one_that_died(world: World) -> Non
         assert all(task["frames"] for task in document["dump"]["tasks"])
         assert any("MainThread" in thread["name"] for thread in document["dump"]["threads"])
         assert document["dump"]["status"]["metrics"]["requests"]["daemon.dump"] == 1
-        assert "SOME_KEY" in document["dump"]["environment"]
+        assert "SOME_KEY" in document["client"]["environment"]
+        assert "PATH" in document["dump"]["environment"]
     daemon.kill()
     after = dumped(world)
     assert after["daemon"]["state"] == "not running"

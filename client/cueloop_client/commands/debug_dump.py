@@ -76,7 +76,9 @@ def _from_daemon(context: Context) -> tuple[dict[str, Any], dict[str, Any] | Non
     outside = {name: value for name, value in vars(seen_from_outside(process.pid)).items() if value is not None}
     found = {"state": "not answering" if is_silent else "running", "said": said, "pid": process.pid, "seen_from_outside": outside}
     if is_silent:
-        found["stacks"] = ask_for_stacks(root, process, world.deadline(STACKS_SECONDS))
+        is_stopped = str(outside.get("condition", "")).startswith("stopped")
+        asked = "It is stopped, and says nothing until it is continued." if is_stopped else None
+        found["stacks"] = asked or ask_for_stacks(root, process, world.deadline(STACKS_SECONDS))
     return found, None
 
 

@@ -62,7 +62,7 @@ GONE_FOR = 0.05
 HOLDER_LOOK = 2.0
 """Seconds between two looks at who holds the queue lock: a holder that is killed changes no file."""
 
-BREATH = 0.025
+BREATH = 0.05
 """Seconds from one look to the next while a run is active: its own writes hint many times each, and have no news for the watch.
 
 A look would hold up the run whose files it looks at. What somebody else changes meanwhile is announced so much later at most.

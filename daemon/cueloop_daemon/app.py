@@ -9,7 +9,6 @@ import resource
 import signal
 import uuid
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import anyio
@@ -62,6 +61,7 @@ from cueloop_protocol.identity import boot_id, process_start_time
 from cueloop_protocol.place import ensure_private_folder, local_folder
 from cueloop_protocol.roots import Caller, Root, settings_path, shown
 from cueloop_protocol.shapes import Question, ShutdownReason
+from cueloop_protocol.values import dataclass
 from cueloop_protocol.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,6 @@ import errno
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cueloop_daemon.events.model import LONGEST_PATH, Place
 from cueloop_daemon.runs.db import RunsPlace
@@ -32,6 +31,7 @@ from cueloop_protocol.place import (
 )
 from cueloop_protocol.roots import Root, shown
 from cueloop_protocol.shapes import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION
+from cueloop_protocol.values import dataclass
 from cueloop_protocol.version import __version__
 
 logger = logging.getLogger(__name__)

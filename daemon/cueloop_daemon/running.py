@@ -7,7 +7,6 @@ import os
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 
@@ -40,6 +39,7 @@ from cueloop_protocol.documents.config import Config
 from cueloop_protocol.identity import boot_id
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 

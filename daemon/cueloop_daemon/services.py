@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -19,6 +19,7 @@ from cueloop_daemon.workspace.view import View
 from cueloop_daemon.workspace.workspace import Workspace
 from cueloop_protocol.roots import Caller, Root
 from cueloop_protocol.shapes import CallerParams, Origin, ShutdownReason
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

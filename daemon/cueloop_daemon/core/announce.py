@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from cueloop_daemon.core.model import Unusable
 from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from cueloop_daemon.core.model import QueueFile
+from cueloop_protocol.values import dataclass
 
 IdForm = tuple[str, int]
 """Prefix in upper case, and the number of digits, of an id like `RQ-0001`."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.controls import Diagnostic, ExecutionControls, ParallelWorkers, RunnerControl
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

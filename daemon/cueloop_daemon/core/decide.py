@@ -5,7 +5,6 @@ A preview and a run that starts ask the same function; what differs is the reque
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -26,6 +25,7 @@ from cueloop_daemon.core.selection import is_runnable, row_of
 from cueloop_daemon.core.settled import settled
 from cueloop_daemon.core.stamps import Age, AgeUnknown, age_of
 from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.values import dataclass
 
 TERMINAL: Final = ("done", "rejected")
 

@@ -6,7 +6,6 @@ Layers are merged leaf by leaf; a list, the aging thresholds and a plugin's own 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -24,6 +23,7 @@ from cueloop_protocol.documents.config import (
     RunnerRetry,
     Webhook,
 )
+from cueloop_protocol.values import dataclass
 
 Values = Mapping[str, object]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.controls import ExecutionControls
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.session import Session
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.values import dataclass
 
 Mode = Literal["one", "loop", "resume"]
 Choice = Literal["resume", "fresh"]

@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from cueloop_protocol.values import dataclass
 
 Key = tuple[str | int, ...]
 Rule = Callable[[object, Key], object]

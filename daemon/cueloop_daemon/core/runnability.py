@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -11,6 +10,7 @@ from cueloop_daemon.core.model import QueueFile, TaskRow
 from cueloop_daemon.core.selection import SETTLED, due_at, unmet_dependencies
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_protocol.documents.blocking import BlockingState
+from cueloop_protocol.values import dataclass
 
 Json = dict[str, object]
 """An object on its way to JSON, built here and encoded at once."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
+
+from cueloop_protocol.values import dataclass
 
 SKEW: Final = timedelta(minutes=5)
 """How far ahead of the clock a stamp may be before its age counts as unknown (contract section 9, row 2)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pydantic_core import to_json
@@ -21,6 +21,7 @@ from cueloop_protocol.place import FOLDER
 from cueloop_protocol.private import secret_values
 from cueloop_protocol.results import StatusResult
 from cueloop_protocol.roots import Caller, Root, open_root
+from cueloop_protocol.values import dataclass
 from cueloop_protocol.version import __version__
 
 MOST_BYTES = 1024 * 1024

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from pydantic import JsonValue
 
 from cueloop_daemon.logs import REDACTED, redact
 from cueloop_protocol.dump_results import DumpResult
+from cueloop_protocol.values import dataclass
 
 SHORTEST = 6
 """Characters that a text must have to be looked for: shorter ones would be found everywhere, and are no secret."""

@@ -7,7 +7,6 @@ stays where it is, and a task of its own reads the log from there each time the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import anyio
 from anyio import TASK_STATUS_IGNORED, CancelScope
@@ -21,6 +20,7 @@ from cueloop_daemon.events.pending import MOST_BYTES, ROOM_BYTES, Pending
 from cueloop_daemon.events.sink import Sink
 from cueloop_daemon.events.wire import one_line
 from cueloop_protocol.cursor import Cursor
+from cueloop_protocol.values import dataclass
 
 OFFERS_AT_ONCE = 4096
 """Notifications handed out without a pause, whatever the number of subscribers: about ten milliseconds of the loop's time."""

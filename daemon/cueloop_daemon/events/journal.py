@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from cueloop_daemon.events.revisions import Revisions
 from cueloop_daemon.events.sqlite import mark_over
 from cueloop_daemon.store.sqlite import DbDamaged, DbError, DbUnwritable
 from cueloop_protocol.cursor import Cursor
+from cueloop_protocol.values import dataclass
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")

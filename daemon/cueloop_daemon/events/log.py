@@ -6,11 +6,11 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, cast, get_args
 
 from cueloop_daemon.events.model import Chunk, Filter, Group, Method, Row
 from cueloop_daemon.store.sqlite import DbDamaged, DbError, identity, pragma, set_aside, transaction, translated
+from cueloop_protocol.values import dataclass
 
 _logger = logging.getLogger(__name__)
 

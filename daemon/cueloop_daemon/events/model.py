@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from cueloop_daemon.store.sqlite import Connect, connect
+from cueloop_protocol.values import dataclass
 
 Method = Literal["event", "run.finished", "question", "question.resolved"]
 """The notifications that are kept in the log. (`gap` is made for one subscriber and `daemon.closing` for one connection.)"""

@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cueloop_daemon.events.log import EventLog, Opened
 from cueloop_daemon.events.model import LONGEST_PATH, Place
@@ -27,6 +27,7 @@ from cueloop_daemon.store.sqlite import (
     translated,
 )
 from cueloop_protocol.cursor import Cursor
+from cueloop_protocol.values import dataclass
 
 _logger = logging.getLogger(__name__)
 

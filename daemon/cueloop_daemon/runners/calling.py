@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cueloop_daemon.runners.environment import MARKERS
 from cueloop_daemon.runners.facts import Facts
 from cueloop_daemon.runners.ids import is_id
 from cueloop_daemon.runners.model import Conversation, Invocation, Prompt, Runner, Settings
+from cueloop_protocol.values import dataclass
 
 LONGEST_ARGUMENT = 100 * 1024
 """Bytes; Linux refuses a single argument over 128 KiB."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cueloop_daemon.core.controls import BUILT_IN
 from cueloop_daemon.runners.model import Settings, UnknownRunner
@@ -16,6 +16,7 @@ from cueloop_protocol.documents.queue import PhaseOverride as TaskPhase
 from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.documents.session import runner_name
 from cueloop_protocol.overrides import Overrides, PhaseFlags
+from cueloop_protocol.values import dataclass
 
 _DEFAULT_EFFORT = "medium"
 _NATIVE = frozenset(runner.id for runner in BUILT_IN if runner.reasoning_effort_supported)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cueloop_daemon.runners.ids import Shape, is_id, is_ours, is_token, is_uuid, starts_with
+from cueloop_protocol.values import dataclass
 
 _NOTHING: re.Pattern[str] = re.compile(r"(?!)")
 

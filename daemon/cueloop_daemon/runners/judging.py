@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import signal as signals
-from dataclasses import dataclass
 
 from cueloop_daemon.runners.facts import LIMIT, PASSING, Facts, login_hint
 from cueloop_daemon.runners.model import Conversation, Failed, Gone, LoginNeeded, Succeeded, Verdict
 from cueloop_daemon.runners.parse import Doc
+from cueloop_protocol.values import dataclass
 
 _EXEC = {
     126: "its program could not be executed",

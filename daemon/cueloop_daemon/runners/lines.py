@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cueloop_daemon.runners.members import MemberScanner
+from cueloop_protocol.values import dataclass
 
 LONGEST = 1024 * 1024
 """A line up to here is kept whole. A megabyte of JSON is parsed in some 15 ms; nothing that decides a run is longer by nature."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cueloop_daemon.core.config_defaults import DEFAULTS
 from cueloop_daemon.core.layers import dig
+from cueloop_protocol.values import dataclass
 
 _PI_ALONE = "openai-codex/"
 """Models of the configuration's defaults are named as pi names them; codex lists the names that it takes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from cueloop_daemon.core.controls import BUILT_IN
 from cueloop_daemon.core.layers import dig
@@ -21,6 +20,7 @@ from cueloop_daemon.store.jsonc import JsoncError, read_strict_json
 from cueloop_daemon.store.plugins import MANIFEST, find_plugins
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

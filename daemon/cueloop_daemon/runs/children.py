@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.types import Exited, Grown, Link, LockHeld, LockMade, NotStarted, Order, Started
 from cueloop_daemon.store.sqlite import DbError
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

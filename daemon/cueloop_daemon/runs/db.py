@@ -7,7 +7,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from cueloop_daemon.events.model import LONGEST_PATH
@@ -27,6 +26,7 @@ from cueloop_daemon.store.sqlite import (
     transaction,
     translated,
 )
+from cueloop_protocol.values import dataclass
 
 T = TypeVar("T")
 

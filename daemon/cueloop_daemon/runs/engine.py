@@ -6,7 +6,6 @@ import logging
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
@@ -28,6 +27,7 @@ from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
 from cueloop_protocol.run_results import RunRecord
 from cueloop_protocol.shapes import Question
+from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

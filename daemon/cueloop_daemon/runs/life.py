@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -29,6 +28,7 @@ from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.envelope import Warned
 from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.summary import Summary
+from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
@@ -14,6 +13,7 @@ from cueloop_protocol.documents.config import Config
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
 from cueloop_protocol.shapes import Mode, Question
+from cueloop_protocol.values import dataclass
 
 
 class StoredRequest(BaseModel):

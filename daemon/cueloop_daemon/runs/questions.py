@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ from cueloop_daemon.runs.batches import resolved, say
 from cueloop_daemon.runs.records import Out
 from cueloop_protocol.base import to_json_bytes
 from cueloop_protocol.shapes import Question
+from cueloop_protocol.values import dataclass
 
 T = TypeVar("T")
 By = Literal["answer", "timeout", "run_over"]

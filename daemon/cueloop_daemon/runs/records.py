@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from cueloop_daemon.events.model import Method
+from cueloop_protocol.values import dataclass
 
 Kind = Literal["N", "V", "S", "E"]
 """A note, a converging act, a step, an event."""

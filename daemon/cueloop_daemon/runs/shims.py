@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -36,6 +35,7 @@ from cueloop_daemon.runs.shim import (
 from cueloop_daemon.runs.types import ShimGone
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 

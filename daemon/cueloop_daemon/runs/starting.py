@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
@@ -17,6 +16,7 @@ from cueloop_protocol.base import dump, to_json_bytes
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.params import RunStartParams
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from cueloop_daemon.runs.types import OwedRow, RunIdentity, World
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ The program (`runs/program`) does everything through a `World` and a `Journal`, 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ from cueloop_protocol.documents.session import Session
 from cueloop_protocol.params import RunStartParams
 from cueloop_protocol.roots import Caller, Root
 from cueloop_protocol.shapes import Question
+from cueloop_protocol.values import dataclass
 
 if TYPE_CHECKING:  # every runner comes with it, and only a run needs one
     from cueloop_daemon.runners.plugin import PluginFacts

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -34,6 +33,7 @@ from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Event, RunnerOutput
 from cueloop_protocol.roots import Root, expand
 from cueloop_protocol.shapes import Question
+from cueloop_protocol.values import dataclass
 
 VERSION_SECONDS = 10.0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -35,6 +34,7 @@ from cueloop_daemon.watch.clock import Clock
 from cueloop_daemon.workspace.files import read_regular
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.roots import Caller, Root, expand
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -20,6 +19,7 @@ from cueloop_daemon.server.traffic import Traffic
 from cueloop_daemon.server.writer import Writer
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
+from cueloop_protocol.values import dataclass
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")

@@ -6,7 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 import anyio
@@ -27,6 +27,7 @@ from cueloop_daemon.server.writer import Writer
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
 from cueloop_protocol.framing import Decoder, FrameError
+from cueloop_protocol.values import dataclass
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")

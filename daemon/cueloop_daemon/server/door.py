@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cueloop_daemon.server.limits import Limits
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
 from cueloop_protocol.identity import peer_pid, peer_uid
+from cueloop_protocol.values import dataclass
 
 log = logging.getLogger(__name__)
 C = TypeVar("C")

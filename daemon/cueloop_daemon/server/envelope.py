@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -18,6 +17,7 @@ from pydantic_core import from_json, to_json
 from cueloop_daemon.server.requests import Result
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
+from cueloop_protocol.values import dataclass
 
 
 class Absent:

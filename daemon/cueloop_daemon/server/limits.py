@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cueloop_protocol.framing import MAX_FRAME
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

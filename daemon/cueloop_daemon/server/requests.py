@@ -11,7 +11,7 @@ and between the last SUBSCRIBE effect and the answer nothing is awaited, so noth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -19,6 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from cueloop_daemon.events.sink import Sink
+from cueloop_protocol.values import dataclass
 
 S = TypeVar("S")
 P = TypeVar("P", bound=BaseModel)

@@ -12,9 +12,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from cueloop_daemon.store.system import System
+from cueloop_protocol.values import dataclass
 
 _ATTEMPTS = 1000
 _TEMP = re.compile(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from cueloop_daemon.core.controls import execution_controls
 from cueloop_daemon.core.layers import ConfigError, Layer, read_layer, resolve
@@ -15,6 +14,7 @@ from cueloop_daemon.store.plugins import ReadFile, find_plugins
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.controls import ExecutionControls
 from cueloop_protocol.roots import Caller, Root, expand, global_config_path, shown
+from cueloop_protocol.values import dataclass
 
 INSTRUCTION_LIMIT = 128 * 1024
 """Bytes that an instruction file may have; it is put in front of every prompt."""

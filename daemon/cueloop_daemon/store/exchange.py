@@ -12,11 +12,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from cueloop_daemon.store.etag import SESSION_LIMIT, etag_of_bytes, etag_of_stat
 from cueloop_daemon.store.system import UNSUPPORTED, System
+from cueloop_protocol.values import dataclass
 
 ATTEMPTS = 100
 """How often a file that changes under our hands is looked at again before we give up."""

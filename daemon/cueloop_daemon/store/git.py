@@ -16,11 +16,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import anyio
 
 from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.values import dataclass
 
 LIMIT = 5.0
 """Seconds for one call; a preview must not hang on a repository on a lost network disk."""

@@ -12,7 +12,6 @@ import errno
 import json
 import os
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cueloop_daemon.store.atomic import Author, discard, temp_paths, write_all, write_file, write_temp
@@ -20,6 +19,7 @@ from cueloop_daemon.store.exchange import ATTEMPTS, Held, look, place_new
 from cueloop_daemon.store.folder import OURS, ensure_folder, private_folder, shown_path
 from cueloop_daemon.store.system import System
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 KEPT = 200
 FOLDER = (*OURS, "history")

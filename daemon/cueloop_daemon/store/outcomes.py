@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cueloop_daemon.store.exchange import Kind, Sight
 from cueloop_daemon.store.history import HistoryEntry
 from cueloop_daemon.store.not_writable import NotWritable
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

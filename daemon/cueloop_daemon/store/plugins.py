@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -13,6 +12,7 @@ from cueloop_daemon.core.layers import dig
 from cueloop_daemon.core.rules import Key, Rule, RuleError, boolean, integer, items, one_of, refused, table, text, words
 from cueloop_daemon.store.jsonc import JsoncError, read_strict_json
 from cueloop_protocol.roots import Caller, Root, shown
+from cueloop_protocol.values import dataclass
 
 ReadFile = Callable[[str], bytes | None]
 """The bytes of a file for its path; None if there is none; OSError for everything else."""

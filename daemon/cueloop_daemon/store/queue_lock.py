@@ -8,11 +8,11 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cueloop_daemon.core.model import QueueLock
 from cueloop_protocol.identity import is_pid
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 LOCK = (".cueloop", "lock")
 OWNER = "owner"

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cueloop_daemon.store.atomic import Author, discard, temp_paths, write_temp
 from cueloop_daemon.store.etag import etag_of_bytes
@@ -15,6 +14,7 @@ from cueloop_daemon.store.history import History, HistoryEntry, Note
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import Conflict, Saved, SavedOver, SaveResult, refuse
 from cueloop_daemon.store.system import System
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +36,7 @@ from cueloop_daemon.store.quarantine import move_to_quarantine
 from cueloop_daemon.store.saving import Order, Place, Saving
 from cueloop_daemon.store.system import System
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 NAME = "session.jsonc"
 SESSION = (*CACHE, NAME)

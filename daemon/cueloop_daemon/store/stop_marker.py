@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from typing import Literal
 
 from cueloop_daemon.store.folder import CACHE, ensure_cache, shown_path
 from cueloop_daemon.store.not_writable import not_writable
 from cueloop_daemon.store.system import System
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 MARKER = (*CACHE, "stop_requested")
 

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import anyio.to_thread
 
 from cueloop_daemon.runs.types import Baseline, TreeStanding
 from cueloop_daemon.store.git import git_environment
 from cueloop_protocol.roots import Caller, Root
+from cueloop_protocol.values import dataclass
 
 LIMIT = 120.0
 """Seconds for one call; adding a large tree to an index takes its time."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
@@ -14,6 +13,7 @@ import anyio.to_thread
 from cueloop_daemon.takeover.bequest import Bequest, Estate, Heir, HeirLost
 from cueloop_daemon.takeover.probes import reached
 from cueloop_protocol.codes import RpcError
+from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Protocol
+
+from cueloop_protocol.values import dataclass
 
 SET_THRESHOLD = 0.5
 """Seconds; a smaller step of the wall clock is a correction. Slewing is no jump at all: it bends all clocks alike."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskStatus
@@ -16,6 +15,7 @@ from cueloop_daemon.watch.inotify_calls import InotifyCalls
 from cueloop_daemon.watch.limits import explain
 from cueloop_daemon.watch.sweep import Look, look_in_thread
 from cueloop_daemon.watch.watcher import SAFETY_POLL, Wanted, WatchFailed
+from cueloop_protocol.values import dataclass
 
 _MASKS = {Level.SELF: calls.SELF_MASK, Level.ENTRIES: calls.ENTRIES_MASK, Level.CONTENT: calls.CONTENT_MASK}
 _READ_SIZE = 256 * 1024

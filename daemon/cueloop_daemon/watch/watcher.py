@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from anyio.abc import TaskStatus
+
+from cueloop_protocol.values import dataclass
 
 SAFETY_POLL = 5.0
 """Seconds after which a change is found that came without an event: some file systems have none, a new mode gives none."""

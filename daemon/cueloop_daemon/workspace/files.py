@@ -11,8 +11,9 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from cueloop_protocol.values import dataclass
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cueloop_daemon.core.model import QueueFile, QueueLock, QueueMissing, SessionCorrupt, SessionFile, Unusable
 from cueloop_daemon.store.config_files import ConfigState, load_config
@@ -25,6 +25,7 @@ from cueloop_daemon.workspace.files import (
 )
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.roots import Caller, Root, expand
+from cueloop_protocol.values import dataclass
 
 SETTLE_NS = 300_000_000
 """A session file that cannot be read is taken for half-written until it has stood this long unchanged (nanoseconds).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import anyio
@@ -13,6 +13,7 @@ from cueloop_daemon.core.model import ActiveRun, OwedTask, QueueLock, Snapshot
 from cueloop_daemon.workspace.files import Input, are_unchanged, telling
 from cueloop_daemon.workspace.loading import Loaded, is_settling
 from cueloop_protocol.roots import Caller
+from cueloop_protocol.values import dataclass
 
 DIRTY_SECONDS = 2.0
 """How long the answer of `git status` is kept, since git is slow (seconds of the monotonic clock)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -20,6 +19,7 @@ from cueloop_protocol.documents.blocking import BlockingState
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.session import Session
+from cueloop_protocol.values import dataclass
 
 
 class _Value(BaseModel):

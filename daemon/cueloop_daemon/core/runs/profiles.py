@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
 from pydantic import BaseModel
 
 from cueloop_protocol.documents.config import Agent, Config
+from cueloop_protocol.values import dataclass
 
 M = TypeVar("M", bound=BaseModel)
 

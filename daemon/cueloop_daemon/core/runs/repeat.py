@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Literal
 
 from cueloop_protocol.documents.config import RunnerRetry
+from cueloop_protocol.values import dataclass
 
 MOST_SIGNALS = 5
 """Deaths by a signal that was not ours are continued at most so often."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cueloop_protocol.documents.config import Agent
 from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.documents.session import Session
 from cueloop_protocol.overrides import Overrides
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

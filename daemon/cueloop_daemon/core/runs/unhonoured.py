@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.params import RunStartParams
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from pydantic import TypeAdapter
@@ -34,6 +33,7 @@ from cueloop_daemon.runs.state import FailState, State, TaskState
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_protocol.documents.envelope import PhaseCompleted, PhaseEntered
 from cueloop_protocol.documents.queue import TaskAgent
+from cueloop_protocol.values import dataclass
 
 AGENT: TypeAdapter[TaskAgent | None] = TypeAdapter(TaskAgent | None)
 

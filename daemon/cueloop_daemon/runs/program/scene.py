@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from cueloop_daemon.runners import Conversation, Runner, Settings
@@ -15,6 +15,7 @@ from cueloop_daemon.runs.types import Journal, World
 from cueloop_protocol.base import dump
 from cueloop_protocol.documents.envelope import Phase
 from cueloop_protocol.documents.error import ErrorDocument
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError
@@ -17,6 +17,7 @@ from cueloop_daemon.shim.spec import RECORD_FILE
 from cueloop_daemon.shim.wire import Clear, WireError, owner_bytes
 from cueloop_daemon.store.not_writable import not_writable
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cueloop_daemon.runs.types import ShimGone
+from cueloop_protocol.values import dataclass
 
 
 class ShimCancelled(ShimGone):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -24,6 +23,7 @@ from cueloop_daemon.shim.spec import OrderSpec
 from cueloop_daemon.shim.wire import WireError, owner_bytes, owner_text
 from cueloop_daemon.store.not_writable import NotWritable, not_writable
 from cueloop_protocol.roots import shown
+from cueloop_protocol.values import dataclass
 
 ATTEMPTS = 3
 """How often a dead holder's lock is cleared before whoever is quicker has it."""

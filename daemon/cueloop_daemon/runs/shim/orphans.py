@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.to_thread
@@ -25,6 +25,7 @@ from cueloop_daemon.runs.types import ShimGone
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.identity import boot_id, send_signal
 from cueloop_protocol.roots import Root
+from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 

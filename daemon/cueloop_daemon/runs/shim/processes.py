@@ -7,10 +7,10 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from cueloop_protocol.identity import is_pid, process_start_time
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
@@ -31,6 +30,7 @@ from cueloop_daemon.shim.wire import PROTOCOL
 from cueloop_daemon.store.not_writable import not_writable
 from cueloop_protocol.place import local_folder, root_hash
 from cueloop_protocol.roots import Root, shown
+from cueloop_protocol.values import dataclass
 
 PATIENCE = 10.0
 """Seconds for a shim to be started, or found and talked to."""

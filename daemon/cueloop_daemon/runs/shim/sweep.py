@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -17,6 +16,7 @@ import anyio.to_thread
 from cueloop_daemon.runs.shim.autopsy import Born
 from cueloop_daemon.runs.shim.processes import Process, Processes
 from cueloop_protocol.identity import boot_id, send_signal
+from cueloop_protocol.values import dataclass
 
 TAG = "CUELOOP_RUN_ID"
 LOOK = 0.05
@@ -57,7 +57,10 @@ class Sweep:
     processes: Processes
 
 
-def leftovers(sweep: Sweep, before: Found = Found()) -> Found:
+NOBODY = Found()
+
+
+def leftovers(sweep: Sweep, before: Found = NOBODY) -> Found:
     """Who is left now. `before` is an earlier look: who was proven then still is. Blocking; some milliseconds."""
     all_ = {one.pid: one for one in sweep.processes.of(sweep.uid)}
     spared = _line_of(sweep.own_pid, all_)

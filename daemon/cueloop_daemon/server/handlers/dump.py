@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from cueloop_daemon.server.requests import Call, Reply, Result, When
 from cueloop_daemon.services import Services
 from cueloop_protocol.params import NoParams
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
@@ -13,6 +12,7 @@ from cueloop_daemon.services import Services
 from cueloop_protocol.cursor import Cursor
 from cueloop_protocol.params import SubscribeParams, UnsubscribeParams
 from cueloop_protocol.results import UnsubscribeResult
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from cueloop_daemon.server.handlers.daemon import CancelRun
@@ -17,6 +16,7 @@ from cueloop_daemon.takeover.succession import LEAVES_WITHIN, Wanted
 from cueloop_protocol.codes import CONFLICT, RpcError
 from cueloop_protocol.params import HandoverParams
 from cueloop_protocol.results import HandoverResult
+from cueloop_protocol.values import dataclass
 
 _BY_MANAGER = "Restart it there: systemctl --user restart, or launchctl kickstart -k."
 

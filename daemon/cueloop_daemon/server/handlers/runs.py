@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from cueloop_daemon.core.stamps import format_stamp
@@ -31,6 +30,7 @@ from cueloop_protocol.run_results import (
     RunStartResult,
     RunStopResult,
 )
+from cueloop_protocol.values import dataclass
 
 Work = Callable[[Services, dict[str, Any]], Awaitable[Result]]
 """Does what was asked; the mapping is what stands beside every result."""

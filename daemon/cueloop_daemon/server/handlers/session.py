@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
@@ -18,6 +17,7 @@ from cueloop_daemon.workspace.loading import queue_lock
 from cueloop_protocol import codes
 from cueloop_protocol.params import SessionClearParams
 from cueloop_protocol.results import SessionClearResult
+from cueloop_protocol.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

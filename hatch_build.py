@@ -20,6 +20,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULE = "cueloop_protocol/_build.py"
 PAGE = "share/man/man1/cueloop.1"
+TEMPLATES, TEMPLATES_IN_WHEEL = ("systemd", "launchd"), "cueloop_client/service/templates"
+"""The folders of what `cueloop service install` writes, and where it looks for that when it is installed."""
 
 
 class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -41,6 +43,8 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
             build_data["force_include"][str(facts)] = f"protocol/{MODULE}"
             return
         build_data["force_include"][str(facts)] = MODULE
+        for file in sorted(path for folder in TEMPLATES for path in (Path(self.root) / folder).iterdir()):
+            build_data["force_include"][str(file)] = f"{TEMPLATES_IN_WHEEL}/{file.name}"
         page = self._made / "cueloop.1"
         page.write_bytes(manual_page(Path(self.root), self.metadata.version, (date or "")[:10]))
         build_data["shared_data"][str(page)] = PAGE

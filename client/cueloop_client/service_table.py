@@ -14,7 +14,7 @@ _DRY = Flag("dry-run", None, "print what would be written and called, and do not
 SERVICE: Mapping[tuple[str, ...], Command] = {
     ("service", "install"): Command(
         module="service_install",
-        summary="Make the daemon of this repository a service of yours: systemd's or launchd's, started by the first caller",
+        summary="Make the daemon of this repository a service of systemd or launchd, started by the first caller",
         usage="cueloop service install [--dry-run] [--force] [--json]",
         example="cueloop service install --dry-run",
         flags=(_DRY, Flag("force", None, "also write files that somebody changed")),
@@ -34,7 +34,7 @@ SERVICE: Mapping[tuple[str, ...], Command] = {
     ),
     ("service", "status"): Command(
         module="service_status",
-        summary="Say how the service is: files, socket, process, interpreter, and what to do where something is wrong",
+        summary="Say how the service is, and what to do where something is wrong",
         usage="cueloop service status [--json]",
         example="cueloop service status --json | jq -r '.problems[].remedy'",
         notes="Starts nothing. Exit code 0: all is well, 1: something is wrong, 3: there is no service.",

@@ -56,7 +56,7 @@ def look(root: Root, world: World, manager: Manager, files: tuple[Sealed, ...], 
     program = found.program if found is not None else None
     version = _version(manager, program) if program is not None else None
     daemon = _daemon(root, world)
-    shown_files = tuple(states(files)) if found is not None else ()
+    shown_files = tuple(_states(found, files)) if found is not None else ()
     problems = [*_of_files(shown_files), *_of_program(program, version)] if found is not None else []
     if why is not None and found is not None:
         problems.append((why, f"In a session that has one: {manager.by_hand(key, instance)}"))
@@ -83,6 +83,11 @@ def look(root: Root, world: World, manager: Manager, files: tuple[Sealed, ...], 
         advice=manager.advice() if why is None and found is not None else (),
         gone=tuple(one.repository for one in manager.installed() if not os.path.isdir(f"{one.repository}/.cueloop")),
     )
+
+
+def _states(found: Installed, files: tuple[Sealed, ...]) -> list[tuple[str, str]]:
+    """Of what is the repository's own, another PATH or interpreter than this command's is no fault: that one is looked at by itself."""
+    return [(path, "current" if state == "older" and path in found.paths else state) for path, state in states(files)]
 
 
 def _of_files(files: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:

@@ -6,13 +6,15 @@ import os
 from contextlib import suppress
 
 from cueloop_client.failures import Failure
-from cueloop_client.service.sealed import Sealed, State, read, standing, state_of, write
+from cueloop_client.service.sealed import Sealed, read, standing, state_of, write
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.roots import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cueloop_client.service.sealed import State
 
 
 class Placed(Frozen):

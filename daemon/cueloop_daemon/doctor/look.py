@@ -7,6 +7,7 @@ import resource
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ import anyio
 from cueloop_daemon.core.controls import BUILT_IN
 from cueloop_daemon.core.model import Unusable
 from cueloop_daemon.doctor.asked import Asked
+from cueloop_daemon.doctor.carried import really_held
 from cueloop_daemon.doctor.cursor import find_sdk
 from cueloop_daemon.doctor.programs import SECONDS, Answer, NotAsked, ask_versions, find_program
 from cueloop_daemon.doctor.sight import Agent, PhaseSettings, Sight
@@ -55,6 +57,7 @@ def look(
     now: datetime = changed.pop("now", None) or datetime.now(UTC)
     loader = Loader(root, FileCache(time.time_ns), QueueCache(time.time_ns), time.time_ns)
     loaded = loader.load(caller)
+    loaded = replace(loaded, lock=really_held(root, loaded.lock))
     git = Git(environ)
     tree = git.tree_sync(root, caller)
     facts = snapshot_of(loaded, Dirt(tree is Tree.DIRTY, now, 0.0), read_active(root), 0, read_owed(root))

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections.abc import Iterator, Mapping
 from shlex import quote
 
+from cueloop_daemon.doctor.carried import is_carried
 from cueloop_daemon.doctor.kinds import found
-from cueloop_daemon.doctor.reading import beginning
 from cueloop_daemon.doctor.record import Damaged, Kept, Newer, read_events, read_runs
 from cueloop_daemon.doctor.sight import Sight
 from cueloop_daemon.runs.shim.folders import RunFolders
-from cueloop_daemon.shim.spec import SHIM_FILE
 from cueloop_daemon.shim.wire import RUNS
 from cueloop_daemon.store import quarantine
 from cueloop_daemon.store.atomic import parse_temp
 from cueloop_daemon.store.stop_marker import MARKER
 from cueloop_protocol.documents.doctor import Finding
-from cueloop_protocol.identity import is_same_process, process_start_time
+from cueloop_protocol.identity import process_start_time
 from cueloop_protocol.place import FOLDER
 from cueloop_protocol.roots import shown
 
 _MOST_NAMED = 3
-_RECORD_LIMIT = 64 * 1024
 
 
 def active(sight: Sight) -> Iterator[Finding]:
@@ -69,29 +66,17 @@ def record(sight: Sight) -> Iterator[Finding]:
 def _interrupted(sight: Sight, runs: Mapping[str, bool]) -> Iterator[Finding]:
     at_work = None if sight.facts.active_run is None else sight.facts.active_run.run_id
     for run_id, is_open in runs.items():
-        if is_open and run_id != at_work and not _is_carried(sight, run_id):
+        if is_open and run_id != at_work and not is_carried(sight.root, run_id):
             yield found("run-interrupted", f"Run {run_id} was interrupted: nothing carries it any more.")
 
 
 def _folders(sight: Sight, runs: Mapping[str, bool]) -> Iterator[Finding]:
-    left = [name for name in RunFolders(sight.root, sight.uid).names() if name not in runs and not _is_carried(sight, name)]
+    left = [name for name in RunFolders(sight.root, sight.uid).names() if name not in runs and not is_carried(sight.root, name)]
     if left:
         paths = [sight.seen(RUNS, name) for name in left]
         message = f"{_named(paths)} {'is' if len(left) == 1 else 'are'} not in the record of runs."
         fix = f"If you do not want the output: rm -r {' '.join(map(quote, paths[:_MOST_NAMED]))}"
         yield found("run-folder-left", message, fix=fix, path=paths[0])
-
-
-def _is_carried(sight: Sight, run_id: str) -> bool:
-    """Whether the shim that wrote itself down in the run's folder lives."""
-    try:
-        raw: object = json.loads(beginning(sight.root.join(RUNS, run_id, SHIM_FILE), _RECORD_LIMIT, follow=False))
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(raw, dict):
-        return False
-    pid, start, boot = (raw.get(key) for key in ("pid", "start", "boot"))
-    return isinstance(pid, int) and isinstance(start, str) and isinstance(boot, str) and is_same_process(pid, start, boot)
 
 
 def left_behind(sight: Sight) -> Iterator[Finding]:

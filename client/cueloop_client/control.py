@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from cueloop_client.again import leaving_process
 from cueloop_client.exchange import ask, await_close
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
 from cueloop_client.launch import launch
-from cueloop_client.reach import Process, located_process, peer_process, reach, why_no_daemon
+from cueloop_client.reach import Process, answered_process, located_process, reach, told_process, why_no_daemon
+from cueloop_client.successor import Replaced, Stayed, replace
 from cueloop_client.waiting import await_end
 from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
 from cueloop_protocol.frozen import Frozen
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     import socket
 
     from cueloop_client.context import Context
+    from cueloop_client.successor import Runs
     from cueloop_client.world import Deadline
 
 STOP_SECONDS = 20.0
@@ -40,8 +43,31 @@ def start(context: Context) -> Started:
     sock = reach(root, world, world.deadline(context.seconds))
     anew = sock is None
     with sock or launch(root, world, world.deadline(context.start_seconds), at_once=True) as connected:
-        process = peer_process(connected)
+        process = told_process(None, root, world, connected)
     return Started(process.pid if process is not None else None, anew)
+
+
+def restart(context: Context) -> Replaced:
+    """Have this version's daemon run in the place of the one that runs, with no moment without one if that knows how.
+
+    One that does not answer is ended first. Raises Failure (`Stayed`: it goes on) and RpcError (`run_active`).
+    """
+    world, root = context.world, context.root()
+    if (found := why_no_daemon(root)) is not None:
+        raise Failure(*found, word="permission_denied")
+    before = located_process(root, world)
+    try:
+        sock, replaced = replace(root, world, world.deadline(context.start_seconds), runs_of(context))
+    except Stayed as exc:
+        if exc.why != "silent":
+            raise
+        context.say("The daemon does not answer; it is ended, and a new one is started.")
+        stop(context)
+        sock, replaced = replace(root, world, world.deadline(context.start_seconds), runs_of(context))
+    with sock:
+        now = told_process(None, root, world, sock)
+    pid = replaced.pid if now is None else now.pid
+    return Replaced(pid, "started" if before is None else replaced.how)
 
 
 def stop(context: Context) -> Process | None:
@@ -60,9 +86,9 @@ def stop(context: Context) -> Process | None:
             _see_off(context, process, deadline)
         return process
     with sock:
-        process = peer_process(sock)
+        process = told_process(None, root, world, sock)
         try:
-            _ask_to_leave(context, sock, process, deadline)
+            process = _ask_to_leave(context, sock, process, deadline)
         except Silent:
             if process is None:
                 raise
@@ -88,22 +114,30 @@ def _see_off(context: Context, process: Process, deadline: Deadline) -> None:
     await_end(process, deadline)
 
 
-def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None, deadline: Deadline) -> None:
-    runs = "cancel" if context.values.has("cancel-runs") else "leave" if context.values.has("leave-runs") else "refuse"
+def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None, deadline: Deadline) -> Process | None:
+    """The process that leaves; `process` is what is known of it so far."""
     try:
-        ask(sock, "daemon.shutdown", {"runs": runs}, deadline)
+        answer: object = ask(sock, "daemon.shutdown", {"runs": runs_of(context)}, deadline)
     except Lost:
-        return  # it went before its answer was out
+        return process  # it went before its answer was out
     except RpcError as exc:
         if exc.code == SHUTTING_DOWN:
-            return
+            return leaving_process(exc) or process
         if exc.code not in OTHER_LANGUAGE or process is None:
             raise
         _terminate(process)
+        return process
     except BadAnswer:
         if process is None:
             raise
         _terminate(process)
+        return process
+    return answered_process(answer) or process
+
+
+def runs_of(context: Context) -> Runs:
+    """What is to become of an active run, as the command line says."""
+    return "cancel" if context.values.has("cancel-runs") else "leave" if context.values.has("leave-runs") else "refuse"
 
 
 def _terminate(process: Process) -> None:

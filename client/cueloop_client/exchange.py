@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from cueloop_client.failures import BadAnswer, Lost, Silent, Stranger
+from cueloop_client.failures import BadAnswer, Lost, Silent, Stranger, Unsent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def ask(sock: socket.socket, method: str, params: Mapping[str, Any], deadline: D
 
 
 def send(sock: socket.socket, request: Mapping[str, Any], deadline: Deadline) -> None:
-    """Send one message as a line. Raises Silent or Lost."""
+    """Send one message as a line. Raises Silent or Unsent: a line whose end was not taken is no request."""
     import json
 
     try:
@@ -69,7 +69,7 @@ def send(sock: socket.socket, request: Mapping[str, Any], deadline: Deadline) ->
     except TimeoutError as exc:
         raise _silent(deadline, "does not read what is sent to it") from exc
     except OSError as exc:
-        raise Lost(f"The daemon closed the connection before the request was sent ({exc.strerror}).") from exc
+        raise Unsent(f"The daemon closed the connection before the request was sent ({exc.strerror}).") from exc
 
 
 def read_message(sock: socket.socket, buffer: bytearray, deadline: Deadline) -> dict[str, Any]:

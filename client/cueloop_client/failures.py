@@ -53,6 +53,10 @@ class Lost(Failure):
     """The connection ended before the answer was complete, so it is unknown whether the request was carried out."""
 
 
+class Unsent(Lost):
+    """The connection ended before the request was with the daemon, whole: nothing was carried out."""
+
+
 class BadAnswer(Failure):
     """What came back is no answer to what was asked: not JSON-RPC, another id, or over the limit."""
 
@@ -72,6 +76,10 @@ class NoDaemon(Failure):
 
 
 class Misfit(Failure):
-    """The daemon and this command have no protocol version in common."""
+    """The daemon and this command have no protocol version in common; here the daemon is the newer one."""
 
     word = "version_mismatch"
+
+
+class Older(Misfit):
+    """The daemon is the older one: this version's may replace it."""

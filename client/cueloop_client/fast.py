@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from cueloop_client.again import until_served
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure, Lost, NoDaemon
-from cueloop_client.reach import may_have_daemon, peer_process, reach, why_no_daemon
+from cueloop_client.reach import may_have_daemon, reach_or_upgrade, why_no_daemon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cueloop_client.context import Context
+    from cueloop_client.world import Deadline
     from cueloop_protocol.roots import Root
 
 
@@ -65,35 +67,25 @@ def _direct() -> Any:
 
 def _from_daemon(context: Context, root: Root, method: str, params: Mapping[str, Any], may_start: bool) -> Any:
     world = context.world
-    with _connected(context, root, may_start) as sock:
-        try:
+
+    def attempt() -> Any:
+        with _connected(context, root, may_start) as sock:
             return ask(sock, method, params, world.deadline(context.seconds))
-        except Exception as exc:
-            if not may_start or not _is_shutting_down(exc):
-                raise
-            leaving = peer_process(sock)
-    # Nothing was done by a daemon that is shutting down, and its successor can be asked as soon as it is gone.
-    if leaving is not None:
-        from cueloop_client.waiting import await_end
 
-        await_end(leaving, world.deadline(context.seconds))
-    with _connected(context, root, may_start) as sock:
-        return ask(sock, method, params, world.deadline(context.seconds))
-
-
-def _is_shutting_down(exc: Exception) -> bool:
-    from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
-
-    return isinstance(exc, RpcError) and exc.code == SHUTTING_DOWN
+    return until_served(root, world, world.deadline(context.seconds), attempt, may_start=may_start)
 
 
 def _connected(context: Context, root: Root, may_start: bool) -> socket.socket:
     world = context.world
-    sock = reach(root, world, world.deadline(context.seconds), may_wake=may_start)
+
+    def to_start() -> Deadline:
+        return world.deadline(context.start_seconds)
+
+    sock = reach_or_upgrade(root, world, world.deadline(context.seconds), to_start, may_start=may_start)
     if sock is not None:
         return sock
     if not may_start:
         raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
     from cueloop_client.launch import launch
 
-    return launch(root, world, world.deadline(context.start_seconds))
+    return launch(root, world, to_start())

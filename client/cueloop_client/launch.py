@@ -10,8 +10,9 @@ from cueloop_client.backoff import Backoff
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Silent, StartFailed
 from cueloop_client.reach import reach
-from cueloop_client.spawn import Died, Outcome, Owned, Ready, Refused, Unready, spawn
+from cueloop_client.spawn import Died, Outcome, Owned, Ready, Refused, Stays, Unready, spawn
 from cueloop_client.startlock import start_lock
+from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import PlaceError, ensure_private_folder, local_folder, root_hash
 
 TYPE_CHECKING = False
@@ -37,20 +38,38 @@ def launch(root: Root, world: World, deadline: Deadline, *, at_once: bool = Fals
 
     Raises StartFailed with the daemon's own reason, Silent when it takes longer than the deadline, and what `reach` raises.
     """
+    place = start_place(root, world)
+    with start_lock(f"{place.base}.start", deadline):
+        sock = reach(root, world, deadline)
+        if sock is not None:
+            return sock
+        if not at_once:
+            place.backoff.check()
+        return start_here(root, world, deadline, place)
+
+
+class StartPlace(Frozen):
+    """What a start needs beside the daemon. `base` begins the names of the start lock and of `words`, its standard error."""
+
+    base: str
+    words: str
+    backoff: Backoff
+
+
+def start_place(root: Root, world: World) -> StartPlace:
+    """Where starts of this root's daemon meet. Raises StartFailed."""
     folder = local_folder(world.uid)
     try:
         ensure_private_folder(folder, world.uid)
     except PlaceError as exc:
         raise StartFailed(f"The daemon cannot be started: {exc}.", f"Remedy: {exc.remedy}.", word="permission_denied") from exc
     base = f"{folder}/{root_hash(root)}"
-    backoff = Backoff(f"{base}.failed", world.wall)
-    with start_lock(f"{base}.start", deadline):
-        sock = reach(root, world, deadline)
-        if sock is not None:
-            return sock
-        if not at_once:
-            backoff.check()
-        return _start(root, world, deadline, base, backoff)
+    return StartPlace(base, f"{base}.stderr", Backoff(f"{base}.failed", world.wall))
+
+
+def start_here(root: Root, world: World, deadline: Deadline, place: StartPlace) -> socket.socket:
+    """Start it now, the start lock being held. Raises what `launch` does."""
+    return _start(root, world, deadline, place.base, place.backoff)
 
 
 def _start(root: Root, world: World, deadline: Deadline, base: str, backoff: Backoff) -> socket.socket:
@@ -85,8 +104,8 @@ def _spawn(root: Root, world: World, stderr_path: str, deadline: Deadline) -> Ou
     return outcome
 
 
-def _failure(outcome: Refused | Died, backoff: Backoff) -> StartFailed:
-    if isinstance(outcome, Refused):
+def _failure(outcome: Stays | Refused | Died, backoff: Backoff) -> StartFailed:
+    if not isinstance(outcome, Died):
         failure = StartFailed(outcome.message, outcome.detail, word=outcome.word)
     else:
         said = f"It said last:\n{outcome.last_words}" if outcome.last_words else "It said nothing."

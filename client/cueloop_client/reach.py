@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 
 from cueloop_client.exchange import connect
-from cueloop_client.failures import Misfit
+from cueloop_client.failures import Misfit, Older
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import FOLDER, Locator, find_socket, local_folder, read_locator, root_hash
 from cueloop_protocol.roots import Root, shown
+from cueloop_protocol.version import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from cueloop_client.world import Deadline, World
 
-PROTOCOL = 1
-"""The version of the protocol that this client speaks."""
+PROTOCOL = PROTOCOL_VERSION
+"""The newest version of the protocol that this client speaks."""
 
 
 class Process(Frozen):
@@ -52,6 +54,23 @@ def reach(
     return None
 
 
+def reach_or_upgrade(
+    root: Root, world: World, deadline: Deadline, start_deadline: Callable[[], Deadline], *, may_start: bool
+) -> socket.socket | None:
+    """Like `reach`; with `may_start` an older daemon that shares no protocol with us is replaced by this version's.
+
+    Raises what `reach` does, and StartFailed; Misfit, too, where a run keeps the older one.
+    """
+    try:
+        return reach(root, world, deadline, may_wake=may_start)
+    except Older as exc:
+        if not may_start:
+            raise
+        from cueloop_client.successor import upgrade
+
+        return upgrade(root, world, start_deadline(), exc)
+
+
 def is_awake(root: Root, world: World) -> bool:
     """Whether a daemon of this root lives: its locator says so or, where that could not be written, the lock that it signed."""
     if read_locator(root, world.uid) is not None:
@@ -62,16 +81,53 @@ def is_awake(root: Root, world: World) -> bool:
 
 
 def check_version(locator: Locator | None) -> None:
-    """Raises Misfit if the daemon says that it does not speak our protocol. One that says nothing is asked and answers."""
-    if locator is None or locator.protocol_min <= PROTOCOL <= locator.protocol_max:
+    """Raises Misfit if the daemon says that it speaks none of our protocols. One that says nothing is asked and answers."""
+    if locator is None:
         return
-    spoken = f"{locator.protocol_min} to {locator.protocol_max}"
-    if locator.protocol_min == locator.protocol_max:
-        spoken = str(locator.protocol_min)
-    raise Misfit(
-        f"The daemon that runs here (version {locator.daemon_version}) speaks protocol {spoken}, this command {PROTOCOL}.",
-        "Replace it by this version's: cueloop daemon restart",
-    )
+    low, high = locator.protocol_min, locator.protocol_max
+    if low <= PROTOCOL and high >= OLDEST_PROTOCOL_VERSION:
+        return
+    spoken, ours = _range(low, high), _range(OLDEST_PROTOCOL_VERSION, PROTOCOL)
+    message = f"The daemon that runs here (version {locator.daemon_version}) speaks protocol {spoken}, this command {ours}."
+    if high < OLDEST_PROTOCOL_VERSION:
+        raise Older(message, "Replace it by this version's: cueloop daemon restart")
+    raise Misfit(message, f"This command (version {__version__}) is the older one: update cueloop to {locator.daemon_version}.")
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def told_process(answer: object, root: Root, world: World, sock: socket.socket) -> Process | None:
+    """The daemon's process: as it said in an answer, else as it wrote into its files; None if neither tells.
+
+    Only for a daemon too old to say anything the kernel is asked, and only believed if that process is a cueloopd: the kernel
+    names who called `listen`, which may have been a service manager, or a predecessor.
+    """
+    located = answered_process(answer) or located_process(root, world)
+    if located is not None:
+        return located
+    peer = peer_process(sock)
+    return peer if peer is not None and _is_daemon(peer.pid) else None
+
+
+def answered_process(answer: object) -> Process | None:
+    """The process that an answer names, if it does."""
+    match answer:
+        case {"pid": int(pid), "start_time": str(start_time), "boot_id": str(boot_id)}:
+            return Process(pid, start_time, boot_id)
+    return None
+
+
+def _is_daemon(pid: int) -> bool:
+    """Whether the command line is a daemon's; without a /proc the peer is all that is known."""
+    if not os.path.isdir("/proc/self"):
+        return True
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return any(b"cueloop_daemon" in word or os.path.basename(word) == b"cueloopd" for word in file.read().split(b"\0"))
+    except OSError:
+        return False
 
 
 def peer_process(sock: socket.socket) -> Process | None:
@@ -84,9 +140,14 @@ def peer_process(sock: socket.socket) -> Process | None:
 
 
 def located_process(root: Root, world: World) -> Process | None:
-    """The live process that the locator names; None if there is no locator to be believed."""
+    """The live process that the locator names or that signed the lock; None if there is none to be believed."""
     locator = read_locator(root, world.uid)
-    return Process(locator.pid, locator.start_time, locator.boot_id) if locator is not None else None
+    if locator is not None:
+        return Process(locator.pid, locator.start_time, locator.boot_id)
+    from cueloop_protocol.owners import read_owner
+
+    owner = read_owner(local_folder(world.uid), root_hash(root), world.uid)
+    return Process(owner.pid, owner.start_time, owner.boot_id) if owner is not None else None
 
 
 def may_have_daemon(root: Root) -> bool:

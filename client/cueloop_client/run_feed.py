@@ -5,10 +5,11 @@ The asynchronous library has the same (`cueloop_client.api`); loading it would t
 
 from __future__ import annotations
 
+from cueloop_client.again import until_served
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ANSWER_LIMIT, CHUNK, read_json, read_message, result_of, send
 from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon
-from cueloop_client.reach import reach
+from cueloop_client.reach import reach_or_upgrade
 from cueloop_client.shapes import answer, text
 from cueloop_protocol.frozen import Frozen
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cueloop_client.context import Context
+    from cueloop_client.world import Deadline
 
 ASKED = 1
 
@@ -40,11 +42,15 @@ def dial(context: Context, *, start: bool, at_once: bool = False) -> socket.sock
     Raises NoDaemon and what `reach` and `launch` do.
     """
     world, root = context.world, context.root()
-    sock = reach(root, world, world.deadline(context.seconds), may_wake=start)
+
+    def to_start() -> Deadline:
+        return world.deadline(context.start_seconds)
+
+    sock = reach_or_upgrade(root, world, world.deadline(context.seconds), to_start, may_start=start)
     if sock is None and start:
         from cueloop_client.launch import launch
 
-        sock = launch(root, world, world.deadline(context.start_seconds), at_once=at_once)
+        sock = launch(root, world, to_start(), at_once=at_once)
     if sock is None:
         raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
     return sock
@@ -82,12 +88,18 @@ class Feed:
 
     def open(self, *, start: bool) -> None:
         """Subscribe from the cursor on. Raises RpcError, and what `dial` and `exchange` raise; then it is not open."""
-        sock = dial(self._context, start=start)
-        try:
-            self._subscribe(sock)
-        except BaseException:
-            sock.close()
-            raise
+
+        def attempt() -> socket.socket:
+            sock = dial(self._context, start=start)
+            try:
+                self._subscribe(sock)
+            except BaseException:
+                sock.close()
+                raise
+            return sock
+
+        world = self._context.world
+        sock = until_served(self._context.root(), world, world.deadline(self._context.seconds), attempt, may_start=start)
         self._sock, self.reason, self._scanned = sock, "lost", 0
 
     def notes(self) -> Iterator[Note]:
@@ -169,14 +181,19 @@ class Pending:
     def __init__(self, context: Context, method: str, params: Mapping[str, Any]) -> None:
         """Connect, to a daemon that is started if need be, and send. Raises what `dial` and `exchange.send` do."""
         self.method = method
-        self._sock = dial(context, start=True, at_once=True)
+        request = {"jsonrpc": "2.0", "id": ASKED, "method": method, "params": dict(params)}
         self._buffer = bytearray()
-        try:
-            request = {"jsonrpc": "2.0", "id": ASKED, "method": method, "params": dict(params)}
-            send(self._sock, request, context.world.deadline(context.seconds))
-        except BaseException:
-            self._sock.close()
-            raise
+
+        def attempt() -> socket.socket:
+            sock = dial(context, start=True, at_once=True)
+            try:
+                send(sock, request, context.world.deadline(context.seconds))
+            except BaseException:
+                sock.close()
+                raise
+            return sock
+
+        self._sock = until_served(context.root(), context.world, context.world.deadline(context.seconds), attempt)
         self._sock.setblocking(False)
 
     def fileno(self) -> int:

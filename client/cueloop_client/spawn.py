@@ -57,24 +57,35 @@ class Died(Frozen):
     last_words: str
 
 
+class Stays(Frozen):
+    """It was to take over, and the daemon that runs stays: `why` as `cueloop_daemon.takeover` has it, the rest for people."""
+
+    why: str
+    pid: int | None
+    word: str
+    message: str
+    detail: str | None
+
+
 class Unready(Frozen):
     """It has not said anything yet and goes on starting."""
 
     pid: int
 
 
-Outcome = Ready | Owned | Refused | Died | Unready
+Outcome = Ready | Owned | Stays | Refused | Died | Unready
 
 
-def spawn(root: Root, world: World, stderr_path: str, deadline: Deadline) -> Outcome:
+def spawn(root: Root, world: World, stderr_path: str, deadline: Deadline, *, take_over: str | None = None) -> Outcome:
     """Start a daemon for the root, detached from us and our terminal, and wait for its one line, its end or the deadline.
 
-    Raises StartFailed if no process can be started at all.
+    `take_over`: it asks the one that runs for its place; what is to become of a run. Raises StartFailed if no process can be
+    started at all.
     """
     reading, writing = os.pipe()
     try:
         try:
-            process = _popen(root, world, stderr_path, writing)
+            process = _popen(root, world, stderr_path, writing, () if take_over is None else ("--take-over", take_over))
         finally:
             os.close(writing)
         line = _first_line(reading, deadline)
@@ -123,7 +134,7 @@ def finders(environ: Mapping[str, str], packages: str) -> dict[str, str]:
 
 
 def parse_line(line: bytes, pid: int) -> Outcome | None:
-    """What the ready line says; None if it is none of the three."""
+    """What the ready line says; None if it is none of the four."""
     try:
         message: object = json.loads(line)
     except (ValueError, RecursionError):
@@ -135,6 +146,9 @@ def parse_line(line: bytes, pid: int) -> Outcome | None:
         case {"owned": {**owned}}:
             owner = owned.get("pid")
             return Owned(owner if isinstance(owner, int) else None)
+        case {"stays": {"why": str(why), "error": {"code": str(word), "message": str(text), **rest}, **owned}}:
+            owner, detail = owned.get("pid"), rest.get("detail")
+            return Stays(why, owner if isinstance(owner, int) else None, word, text, detail if isinstance(detail, str) else None)
         case {"error": {"code": str(word), "message": str(text), **rest}}:
             from cueloop_protocol.codes import DOCUMENT_CODES
 
@@ -143,7 +157,7 @@ def parse_line(line: bytes, pid: int) -> Outcome | None:
     return None
 
 
-def _popen(root: Root, world: World, stderr_path: str, ready_fd: int) -> subprocess.Popen[bytes]:
+def _popen(root: Root, world: World, stderr_path: str, ready_fd: int, more: tuple[str, ...]) -> subprocess.Popen[bytes]:
     if not sys.executable:
         raise StartFailed("The daemon cannot be started: this Python does not know its own path.")
     try:
@@ -154,7 +168,7 @@ def _popen(root: Root, world: World, stderr_path: str, ready_fd: int) -> subproc
         raise StartFailed(f"The daemon cannot be started: {stderr_path} cannot be written ({exc.strerror}).") from exc
     try:
         return subprocess.Popen(
-            command_line(root, ready_fd),
+            [*command_line(root, ready_fd), *more],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -91,12 +91,17 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "restart"): Command(
         module="daemon_restart",
-        summary="Stop the daemon, if one runs, and start this version's",
-        usage="cueloop daemon restart [--leave-runs | --cancel-runs]",
-        example="cueloop daemon restart",
+        summary="Put this version's daemon in the place of the one that runs, without turning a caller away",
+        usage="cueloop daemon restart [--when-idle | --leave-runs | --cancel-runs]",
+        example="cueloop daemon restart --when-idle",
         flags=(
-            Flag("leave-runs", None, "let an active run go on meanwhile"),
+            Flag("when-idle", None, "wait until no run is active and no question is open (--timeout: at most so long)"),
+            Flag("leave-runs", None, "let an active run go on under the new daemon"),
             Flag("cancel-runs", None, "cancel an active run"),
+        ),
+        notes=(
+            "With a run active it refuses unless told what to do. If the new daemon cannot start, the old one goes on. One that does\n"
+            "not answer is ended."
         ),
     ),
     ("daemon", "status"): Command(

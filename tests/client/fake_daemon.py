@@ -1,7 +1,8 @@
 """A daemon's process as `launch` sees it: it counts its starts, then does what `.cueloop/fake.json` says.
 
 ready: own the repository by flock, serve `ping`, `daemon.status` and `daemon.shutdown`, and say so on the pipe. The other modes
-are the ways in which a start fails.
+are the ways in which a start fails. Where it is to take over, it says that the one that runs is too old, unless `stays` is another
+reason, or empty.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from cueloop_protocol.place import FOLDER, LOCATOR, Locator, ensure_socket_folde
 from cueloop_protocol.roots import Root, open_root
 
 
-def main(root_path: str, ready_fd: int) -> int:
+def main(root_path: str, ready_fd: int, *more: str) -> int:
     root = open_root(root_path)
     with open(root.join(".cueloop/fake.json"), encoding="utf-8") as file:
         plan = json.load(file)
+    if more and (stays := plan.get("stays", {"why": "old", "pid": None, "error": {"code": "unknown", "message": "old"}})):
+        _say(ready_fd, stays=stays)
+        return 4
     with open(root.join(".cueloop/starts"), "a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
     with open(root.join(".cueloop/environment.json"), "w", encoding="utf-8") as file:
@@ -121,4 +125,4 @@ def _say(fd: int, **message: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

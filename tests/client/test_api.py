@@ -205,7 +205,7 @@ class TestLinks:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
-            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours), None)
+            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours))
             with pytest.raises(Lost, match="did not take the request"):
                 await link.send({"x": "y" * 10_000_000})
             assert not link.is_open
@@ -217,7 +217,7 @@ class TestLinks:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
-            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours), None)
+            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours))
             theirs.sendall(b"x" * 2000)
             with pytest.raises(BadAnswer, match="over 1000 bytes"):
                 await link.receive()
@@ -227,7 +227,7 @@ class TestLinks:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
-            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours), None)
+            link = Link(await anyio.abc.UNIXSocketStream.from_socket(ours))
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await link.send({"a": 1})

@@ -72,10 +72,10 @@ class TestStartAndStop:
         starts.plan(mode="ready", protocol=(2, 9))
         call(root, environ, "daemon start")
         code, said = call(root, environ, "session show")
-        assert (code, "cueloop daemon restart" in said.err) == (1, True)
+        assert (code, "update cueloop to 0.0.1" in said.err) == (1, True)
         starts.plan(mode="ready")
         code, restarted = call(root, environ, "daemon restart")
-        assert (code, restarted.out) == (0, f"The daemon was started (process {starts.pids[1]}).\n")
+        assert (code, restarted.out) == (0, f"The daemon was replaced (process {starts.pids[1]}).\n")
         assert process_start_time(starts.pids[0]) is None
 
     def test_a_daemon_that_lost_its_socket_is_stopped_too(self, root: Root, environ: dict[str, str], starts: FakeStarts) -> None:

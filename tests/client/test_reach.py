@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from client.fakes import answering, make_world, serving
-from cueloop_client.failures import Misfit
+from cueloop_client.failures import Misfit, Older
 from cueloop_client.reach import check_version, located_process, may_have_daemon, reach, why_no_daemon
 from cueloop_protocol.identity import boot_id, process_start_time
 from cueloop_protocol.place import FOLDER, LOCATOR, Locator, locator_bytes
@@ -34,8 +34,20 @@ def test_d12_no_common_version_names_both_and_the_command_that_fixes_it(protocol
     assert said in caught.value.message
     assert "this command 1" in caught.value.message
     assert caught.value.detail is not None
-    assert "cueloop daemon restart" in caught.value.detail
+    assert "update cueloop to 9.9.9" in caught.value.detail
+    assert not isinstance(caught.value, Older)
     assert caught.value.word == "version_mismatch"
+
+
+def test_d12_an_older_daemon_is_told_apart_as_it_may_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cueloop_client.reach.PROTOCOL", 5)
+    monkeypatch.setattr("cueloop_client.reach.OLDEST_PROTOCOL_VERSION", 4)
+    with pytest.raises(Older, match="protocol 1 to 3, this command 4 to 5") as caught:
+        check_version(locator(protocols=(1, 3)))
+    assert caught.value.detail is not None
+    assert "cueloop daemon restart" in caught.value.detail
+    check_version(locator(protocols=(1, 4)))
+    check_version(locator(protocols=(5, 9)))
 
 
 def test_d12_a_daemon_of_another_protocol_gets_no_request_but_can_be_reached_to_be_stopped(

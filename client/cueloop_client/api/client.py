@@ -11,12 +11,12 @@ import anyio.abc
 import anyio.to_thread
 from pydantic import BaseModel
 
+from cueloop_client.again import await_leaving
 from cueloop_client.api.link import Link, Opener
 from cueloop_client.api.subscription import Subscription
 from cueloop_client.calling import READING, with_caller
 from cueloop_client.exchange import result_of
-from cueloop_client.failures import BadAnswer, Lost, Silent
-from cueloop_client.waiting import await_end
+from cueloop_client.failures import BadAnswer, Lost, Silent, Unsent
 from cueloop_client.world import World, real_world
 from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
 from cueloop_protocol.cursor import Cursor
@@ -150,14 +150,19 @@ class Client:
             link = await self._connected()
             try:
                 return await self._ask_over(link, method, params)
+            except Unsent:
+                continue  # bounded by the call's time
             except Lost:
                 if not again:
                     raise
                 again = False
             except RpcError as exc:
-                if exc.code != SHUTTING_DOWN or not self._opener.may_start:
+                has_successor = exc.data.get("reason") == "replaced"
+                if exc.code != SHUTTING_DOWN or not (has_successor or self._opener.may_start):
                     raise
-                await self._let_go(link)  # nothing was done by it; its successor is asked
+                await link.aclose()  # nothing was done by it; its successor is asked
+                if not has_successor:
+                    await self._await_leaving(exc)
 
     async def _ask_over(self, link: Link, method: str, params: Mapping[str, Any]) -> Any:
         self._last += 1
@@ -181,12 +186,10 @@ class Client:
         with anyio.CancelScope(shield=True), anyio.move_on_after(WITHDRAW_SECONDS), suppress(Lost):
             await link.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
 
-    async def _let_go(self, link: Link) -> None:
-        await link.aclose()
-        process = link.process
-        if process is not None:
-            deadline = self._opener.world.deadline(self._seconds)
-            await anyio.to_thread.run_sync(await_end, process, deadline, abandon_on_cancel=True)
+    async def _await_leaving(self, exc: RpcError) -> None:
+        opener = self._opener
+        deadline = opener.world.deadline(self._seconds)
+        await anyio.to_thread.run_sync(await_leaving, exc, opener.root, opener.world, deadline, abandon_on_cancel=True)
 
     async def _connected(self) -> Link:
         async with self._opening:

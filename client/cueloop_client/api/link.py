@@ -13,9 +13,9 @@ import anyio.abc
 import anyio.to_thread
 
 from cueloop_client.exchange import ANSWER_LIMIT, CHUNK, read_json
-from cueloop_client.failures import BadAnswer, Lost, NoDaemon
+from cueloop_client.failures import BadAnswer, Lost, NoDaemon, Unsent
 from cueloop_client.launch import START_SECONDS, launch
-from cueloop_client.reach import Process, peer_process, reach
+from cueloop_client.reach import reach_or_upgrade
 from cueloop_client.world import World
 from cueloop_protocol.roots import Root
 
@@ -26,17 +26,15 @@ SEND_SECONDS = 2.0
 class Link:
     """A connection. One task at a time may receive; a receive that is cancelled loses nothing."""
 
-    def __init__(self, stream: anyio.abc.ByteStream, process: Process | None) -> None:
+    def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
         self._buffer = bytearray()
         self._scanned = 0
         self._sending = anyio.Lock()
-        self.process = process
-        """The daemon's process, where the system tells."""
         self.is_open = True
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message, whole or not at all as far as later ones are concerned: cut short, the link closes. Raises Lost."""
+        """Send one message, whole or not at all as far as later ones are concerned: cut short, the link closes. Raises Unsent."""
         frame = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         async with self._sending:
             sent = False
@@ -49,7 +47,7 @@ class Link:
                     pass
         if not sent:
             await self.aclose()
-            raise Lost("The daemon did not take the request: the connection is closed.")
+            raise Unsent("The daemon did not take the request: the connection is closed.")
 
     async def receive(self) -> dict[str, Any]:
         """The next message. Raises Lost at the end of the connection, and BadAnswer, after which the link is closed."""
@@ -102,17 +100,17 @@ class Opener:
             raise
         if sock is None:
             raise NoDaemon("No daemon runs for this repository.", "Start it: cueloop daemon start")
-        process = peer_process(sock)
         try:
-            return Link(await anyio.abc.UNIXSocketStream.from_socket(sock), process)
+            return Link(await anyio.abc.UNIXSocketStream.from_socket(sock))
         except BaseException:
             sock.close()
             raise
 
     def _connect(self, start: bool) -> socket.socket | None:
-        sock = reach(self.root, self.world, self.world.deadline(self.seconds), may_wake=start)
+        to_start = self.world.deadline(max(START_SECONDS, self.seconds))
+        sock = reach_or_upgrade(self.root, self.world, self.world.deadline(self.seconds), lambda: to_start, may_start=start)
         if sock is None and start:
-            sock = launch(self.root, self.world, self.world.deadline(max(START_SECONDS, self.seconds)))
+            sock = launch(self.root, self.world, to_start)
         if sock is not None:
             sock.setblocking(False)
         return sock

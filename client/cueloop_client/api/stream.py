@@ -9,7 +9,7 @@ import anyio
 
 from cueloop_client.api.link import Link, Opener
 from cueloop_client.exchange import result_of
-from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon, Silent
+from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon, Silent, Unsent
 from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
 from cueloop_protocol.frozen import Frozen
 
@@ -59,7 +59,7 @@ class Stream:
 
     async def open(self) -> None:
         """Subscribe now and not with the first note. Raises what `next_note` does, and NoDaemon, Silent and Lost."""
-        await self._open(start=True)
+        await self._open_first()
 
     async def next_note(self) -> RawNote:
         """The next note, however long it takes; a cancelled call loses none.
@@ -69,7 +69,7 @@ class Stream:
         while True:
             link = self._link
             if link is None:
-                link = await (self._open_again() if self._opened else self._open(start=True))
+                link = await (self._open_again() if self._opened else self._open_first())
             try:
                 note = self._take(await link.receive())
             except Lost:
@@ -109,6 +109,19 @@ class Stream:
             except RpcError as exc:
                 if exc.code != SHUTTING_DOWN:
                     raise
+
+    async def _open_first(self) -> Link:
+        """A daemon that leaves just then has a successor, or none yet: it is asked again."""
+        for pause in PAUSES[1:]:
+            try:
+                return await self._open(start=True)
+            except Unsent:
+                pass
+            except RpcError as exc:
+                if exc.code != SHUTTING_DOWN:
+                    raise
+            await anyio.sleep(pause)
+        return await self._open(start=True)
 
     async def _open(self, *, start: bool) -> Link:
         link = await self._opener.open(start=start)

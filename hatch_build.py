@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULE = "cueloop_protocol/_build.py"
 PAGE = "share/man/man1/cueloop.1"
-TEMPLATES, TEMPLATES_IN_WHEEL = ("systemd", "launchd"), "cueloop_client/service/templates"
+TEMPLATES, TEMPLATES_IN_WHEEL = ("systemd", "launchd"), "cueloop_client/service/units"
 """The folders of what `cueloop service install` writes, and where it looks for that when it is installed."""
 
 

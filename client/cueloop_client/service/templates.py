@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-HERE = Path(__file__).parent / "templates"
+HERE = Path(__file__).parent / "units"
 CHECKOUT = Path(__file__).parents[3]
 """The top of the repository, where this file is in `client/cueloop_client/service/`."""
 

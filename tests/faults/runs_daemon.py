@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from support.at_home import _as_if_at
+from support.at_home import as_if_at
 
 
 class Places:
@@ -72,7 +72,7 @@ def watch_runs(folder: Path, root: str) -> None:
 
 if __name__ == "__main__":
     home, argv = sys.argv[2], sys.argv[3:]
-    _as_if_at(home)
+    as_if_at(home)
     if os.environ.get("TRIAL_BOOT"):
         believe_in(os.environ["TRIAL_BOOT"])
     if os.environ.get("TRIAL"):

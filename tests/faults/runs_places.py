@@ -1,7 +1,7 @@
 """SIGKILL of the daemon at every place of a real run, one run for each place; the next daemon must carry it to the same end.
 
-Run as `python runs_places.py` for three phases and for a loop as well; prints what was tried. With the word `everywhere` those
-places are not left out that nothing happens before.
+Run as `python runs_places.py` for three phases and for a loop as well, and for the ends of all entries; prints what was tried. With the
+word `everywhere` those places are not left out that nothing happens before.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,6 +164,11 @@ class Trials:
         return subprocess.run(["git", *arguments], cwd=path, check=True, capture_output=True, text=True).stdout
 
 
+def everywhere(places: list[str]) -> list[int]:
+    """All of them."""
+    return list(range(len(places)))
+
+
 def telling(places: list[str]) -> list[int]:
     """The places that differ from the one before them: between one entry's end and the next one's beginning nothing happens."""
     return [
@@ -172,12 +178,24 @@ def telling(places: list[str]) -> list[int]:
     ]
 
 
-def kill_at_each(shape: Shape, *, everywhere: bool = False, at_once: int = 2) -> tuple[int, int]:
-    """Play a run of this shape for each place; how many were killed, and of how many places that there are."""
+def apart(places: list[str]) -> list[int]:
+    """The telling places that an act, an intent or a checkpoint lies between: of several ends of entries in a row, the last."""
+    chosen = telling(places)
+    return [
+        number
+        for number, following in zip(chosen, [*chosen[1:], None], strict=True)
+        if following is None
+        or not (places[number].endswith(" result") and places[following].endswith(" result"))
+        or places[number].startswith("checkpoint/")
+    ]
+
+
+def kill_at_each(shape: Shape, choose: Callable[[list[str]], list[int]] = telling, at_once: int = 2) -> tuple[int, int]:
+    """Play a run of this shape for each chosen place; how many were killed, and of how many places that there are."""
     trials = [Trials(shape, 400) for _ in range(at_once)]
     try:
         whole = trials[0].whole()
-        wanted = list(range(len(whole.places))) if everywhere else telling(whole.places)
+        wanted = choose(whole.places)
 
         def play(number: int) -> None:
             for place in wanted[number::at_once]:
@@ -193,5 +211,5 @@ def kill_at_each(shape: Shape, *, everywhere: bool = False, at_once: int = 2) ->
 
 if __name__ == "__main__":
     for shape in (Shape("loop", 2, tasks=2), Shape("one", 1), Shape("one", 3)):
-        killed, there = kill_at_each(shape, everywhere="everywhere" in sys.argv)
+        killed, there = kill_at_each(shape, everywhere if "everywhere" in sys.argv else telling)
         print(f"{shape}: killed at {killed} of {there} places", flush=True)

@@ -6,7 +6,8 @@ import pwd
 import sys
 
 
-def _as_if_at(home: str) -> None:
+def as_if_at(home: str) -> None:
+    """The passwd entries of this process have this home."""
     known = pwd.getpwuid
 
     def getpwuid(uid: int) -> pwd.struct_passwd:
@@ -18,7 +19,7 @@ def _as_if_at(home: str) -> None:
 
 
 if __name__ == "__main__":
-    _as_if_at(sys.argv[1])
+    as_if_at(sys.argv[1])
     from cueloop_daemon.__main__ import main
 
     sys.exit(main(sys.argv[2:]))

@@ -6,7 +6,7 @@ from cueloop_client.again import leaving_process
 from cueloop_client.exchange import ask, await_close
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
 from cueloop_client.launch import launch
-from cueloop_client.reach import Process, answered_process, located_process, reach, told_process, why_no_daemon
+from cueloop_client.reach import Process, answered_process, is_awake, located_process, reach, told_process, why_no_daemon
 from cueloop_client.successor import Replaced, Stayed, replace
 from cueloop_client.waiting import await_end
 from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
@@ -40,10 +40,14 @@ def start(context: Context) -> Started:
     world, root = context.world, context.root()
     if (found := why_no_daemon(root)) is not None:
         raise Failure(*found, word="permission_denied")
+    was_awake = is_awake(root, world)
     sock = reach(root, world, world.deadline(context.seconds))
-    anew = sock is None
+    anew = sock is None or not was_awake
     with sock or launch(root, world, world.deadline(context.start_seconds), at_once=True) as connected:
-        process = told_process(None, root, world, connected)
+        # A service manager takes connections whether or not the daemon can start: only an answer says that it did.
+        has_to_say = sock is not None and not was_awake
+        answer = ask(connected, "daemon.status", {}, world.deadline(context.start_seconds)) if has_to_say else None
+        process = told_process(answer, root, world, connected)
     return Started(process.pid if process is not None else None, anew)
 
 
@@ -65,7 +69,8 @@ def restart(context: Context) -> Replaced:
         stop(context)
         sock, replaced = replace(root, world, world.deadline(context.start_seconds), runs_of(context))
     with sock:
-        now = told_process(None, root, world, sock)
+        answer = ask(sock, "daemon.status", {}, world.deadline(context.start_seconds)) if replaced.how == "restart" else None
+        now = told_process(answer, root, world, sock)
     pid = replaced.pid if now is None else now.pid
     return Replaced(pid, "started" if before is None else replaced.how)
 

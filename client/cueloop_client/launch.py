@@ -10,7 +10,7 @@ from cueloop_client.backoff import Backoff
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Silent, StartFailed
 from cueloop_client.reach import reach
-from cueloop_client.spawn import Died, Outcome, Owned, Ready, Refused, Stays, Unready, spawn
+from cueloop_client.spawn import Died, Managed, Outcome, Owned, Ready, Refused, Stays, Unready, spawn
 from cueloop_client.startlock import start_lock
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import PlaceError, ensure_private_folder, local_folder, root_hash
@@ -74,9 +74,12 @@ def start_here(root: Root, world: World, deadline: Deadline, place: StartPlace) 
 
 def _start(root: Root, world: World, deadline: Deadline, base: str, backoff: Backoff) -> socket.socket:
     outcome = _spawn(root, world, f"{base}.stderr", deadline)
-    while isinstance(outcome, Owned):
+    while isinstance(outcome, Owned | Managed):
         backoff.clear()
-        sock = _await_owner(root, world, deadline, outcome.pid)
+        if isinstance(outcome, Managed):
+            sock = connect(outcome.socket, world.uid, deadline)
+        else:
+            sock = _await_owner(root, world, deadline, outcome.pid)
         if sock is not None:
             return sock
         outcome = _spawn(root, world, f"{base}.stderr", deadline)

@@ -57,6 +57,12 @@ class Died(Frozen):
     last_words: str
 
 
+class Managed(Frozen):
+    """It left the start to a service manager, which listens at that path and has been called."""
+
+    socket: str
+
+
 class Stays(Frozen):
     """It was to take over, and the daemon that runs stays: `why` as `cueloop_daemon.takeover` has it, the rest for people."""
 
@@ -73,7 +79,7 @@ class Unready(Frozen):
     pid: int
 
 
-Outcome = Ready | Owned | Stays | Refused | Died | Unready
+Outcome = Ready | Owned | Managed | Stays | Refused | Died | Unready
 
 
 def spawn(root: Root, world: World, stderr_path: str, deadline: Deadline, *, take_over: str | None = None) -> Outcome:
@@ -146,6 +152,8 @@ def parse_line(line: bytes, pid: int) -> Outcome | None:
         case {"owned": {**owned}}:
             owner = owned.get("pid")
             return Owned(owner if isinstance(owner, int) else None)
+        case {"managed": {"socket": str(path)}}:
+            return Managed(path)
         case {"stays": {"why": str(why), "error": {"code": str(word), "message": str(text), **rest}, **owned}}:
             owner, detail = owned.get("pid"), rest.get("detail")
             return Stays(why, owner if isinstance(owner, int) else None, word, text, detail if isinstance(detail, str) else None)

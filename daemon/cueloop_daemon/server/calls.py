@@ -67,6 +67,7 @@ class Calls(Generic[S]):
         self._dispatcher = dispatcher
         self._services = services
         self._clock = clock
+        self._monotonic = clock.monotonic
         self._peer = peer
         self._writer = writer
         self._refusal = refusal
@@ -77,11 +78,13 @@ class Calls(Generic[S]):
         if message.method == CANCEL and message.id is ABSENT:
             self._cancel(message.params)
             return NOTHING
-        began = self._clock.monotonic()
-        self._traffic.asked(message.method)
+        monotonic = self._monotonic
+        began = monotonic()
         made = self._begin(message, began)
-        if isinstance(made, Outcome):
-            self._traffic.answered(self._clock.monotonic() - began)
+        if made.__class__ is Pending:
+            self._traffic.asked(message.method)
+        else:
+            self._traffic.done(message.method, monotonic() - began)
         return made
 
     def _begin(self, message: Message, began: float) -> Outcome | Pending[S]:
@@ -115,7 +118,7 @@ class Calls(Generic[S]):
             outcome = Outcome(_body(bound, result), _after(reply), call)
         except Exception as error:
             outcome = self.failed(bound.id, told(error, bound.method))
-        self._traffic.answered(self._clock.monotonic() - pending.began)
+        self._traffic.answered(self._monotonic() - pending.began)
         return outcome
 
     def withdrawn(self, bound: Bound[S]) -> Outcome:

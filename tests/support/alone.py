@@ -6,17 +6,18 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-FILES = ("alone.py", "__init__.py")
-"""What is locked is this package's own, so that nothing has to be made or removed, and two runs in one work tree are apart too."""
+DOOR = Path(__file__)
+ROOM = Path(__file__).with_name("__init__.py")
+"""Files to lock that are there anyway, so that nothing has to be made or removed; two runs in one work tree are apart too."""
 
 
 class Room:
     """Where tests run, of one worker each. Who wants it alone shuts the door first, so that the others cannot starve it."""
 
-    def __init__(self) -> None:
-        folder = os.path.dirname(__file__)
-        self._door, self._room = (os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in FILES)
+    def __init__(self, door: Path = DOOR, room: Path = ROOM) -> None:
+        self._door, self._room = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (door, room))
 
     @contextmanager
     def entered(self, *, alone: bool) -> Iterator[None]:

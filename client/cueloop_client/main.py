@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -20,6 +21,9 @@ def main() -> int:
         return run(sys.argv[1:], real_world(sys.argv[0]))
     except KeyboardInterrupt:
         return 130
+    finally:
+        # What is alive now goes with the process: a collector that walked it once more would be a tenth of a command's time.
+        gc.freeze()
 
 
 def run(argv: Sequence[str], world: World) -> int:

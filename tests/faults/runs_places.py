@@ -181,13 +181,8 @@ def telling(places: list[str]) -> list[int]:
 def apart(places: list[str]) -> list[int]:
     """The telling places that an act, an intent or a checkpoint lies between: of several ends of entries in a row, the last."""
     chosen = telling(places)
-    return [
-        number
-        for number, following in zip(chosen, [*chosen[1:], None], strict=True)
-        if following is None
-        or not (places[number].endswith(" result") and places[following].endswith(" result"))
-        or places[number].startswith("checkpoint/")
-    ]
+    ends = [places[number].endswith(" result") and not places[number].startswith("checkpoint/") for number in chosen]
+    return [number for number, is_end, is_next in zip(chosen, ends, [*ends[1:], False], strict=True) if not (is_end and is_next)]
 
 
 def kill_at_each(shape: Shape, choose: Callable[[list[str]], list[int]] = telling, at_once: int = 2) -> tuple[int, int]:

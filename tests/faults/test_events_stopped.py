@@ -18,16 +18,17 @@ from typing import Any
 
 import pytest
 
+from cueloop_daemon.events.output import LONGEST_TEXT
 from cueloop_protocol.cursor import Cursor
 from faults.events_driver import PATIENCE, Daemon, connect
 
 MIB = 1024 * 1024
 STOPPED = 8
 PORTION = 8_000
-STEP = 100
+STEP = 25
 SIZE = 2_000
-"""After each step the one who reads is waited for, so that it is never the slow one. A portion is 16 MB of output, more than the
-log keeps and far more than any socket holds."""
+"""After each step the one who reads is waited for, so that it is never further behind: on a busy machine a step may reach it as one
+event, which has room for all of it. A portion is 16 MB of output, more than the log keeps and far more than any socket holds."""
 
 READER = """
 import json, socket, sys
@@ -40,6 +41,9 @@ sys.stdin.readline()
 for line in lines:
     print(line.decode(), end="", flush=True)
 """
+
+
+assert STEP * (SIZE + 20) < LONGEST_TEXT
 
 
 @dataclass

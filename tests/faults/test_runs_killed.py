@@ -20,11 +20,5 @@ def test_only_places_that_nothing_lies_between_are_left_out() -> None:
 def test_of_entries_without_an_act_the_last_end_is_tried() -> None:
     places = ["a before", "a result", "b before", "b result", "checkpoint/open before", "checkpoint/open result", "c before"]
     places += ["c result", "d before", "d acted", "d result", "e before", "e result"]
-    assert [places[number] for number in apart(places)] == [
-        "a before",
-        "b result",
-        "checkpoint/open result",
-        "c result",
-        "d acted",
-        "e result",
-    ]
+    wanted = ["a before", "b result", "checkpoint/open result", "c result", "d acted", "e result"]
+    assert [places[number] for number in apart(places)] == wanted

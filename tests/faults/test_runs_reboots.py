@@ -13,14 +13,13 @@ PHASES = ("plan", "implement", "review")
 ACCEPTED = (
     "accepted result",
     "complete/done acted",
-    "complete/queue acted",
     "complete/publish/commit intent",
     "complete/publish/commit acted",
-    "complete/clear before",
     "complete/clear acted",
     "complete/settled acted",
 )
-"""Places from the acceptance to the clearing of the session."""
+"""Places from the acceptance to the clearing of the session, each after another thing that a person could see. A played machine is cut
+off at all of them (`runs/program/test_reboots.py`)."""
 
 
 @pytest.fixture(scope="module")

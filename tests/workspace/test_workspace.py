@@ -307,3 +307,23 @@ async def test_a_worker_process_that_is_killed_costs_no_answer(
     view = workspace.view(None)
     await workspace.refresh(view)
     assert isinstance(view.snapshot.queue, QueueFile)
+
+
+def test_files_that_are_not_configured_any_more_are_forgotten(
+    repository: Repository, home: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cueloop_daemon.workspace.loading.MOST_QUEUES", 2)
+    monkeypatch.setattr("cueloop_daemon.workspace.files.MOST_FILES", 3)
+    files, queues = FileCache(lambda: 0), QueueCache(lambda: 0)
+    loader = Loader(Root(str(repository.path), str(repository.path)), files, queues, lambda: 0)
+    for number in range(6):
+        config = {"version": 2, "queue": {"file": f".cueloop/queue-{number}.jsonc"}}
+        (repository.folder / "config.jsonc").write_text(json.dumps(config))
+        loaded = loader.load(home)
+        assert isinstance(loaded.queue, QueueMissing)
+    asked = len(files._kept)
+    assert len(queues._kept) <= 2 + 2, "those of two loads"
+    for number in range(20):
+        files.read(str(repository.path / f"plugin-{number}"))
+    loader.load(home)
+    assert len(files._kept) <= 3 + asked

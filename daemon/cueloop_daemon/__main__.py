@@ -17,7 +17,7 @@ from cueloop_daemon.service.origin import own_environment, read_origin
 from cueloop_daemon.service.standing import managed_socket
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
-from cueloop_daemon.takeover import Inheritance, Stays, ask
+from cueloop_daemon.takeover import Inheritance, Stays, acquire_soon, ask
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
@@ -101,6 +101,8 @@ def main(argv: list[str] | None = None) -> int:
             if keeper.activated is None:
                 standing = managed_socket(root, os.environ, os.getuid())
             inheritance, ownership = None, Ownership.acquire(root, os.getuid())
+            if isinstance(ownership, AlreadyOwned) and asked.take_over is not None:
+                ownership = acquire_soon(root, os.getuid(), ownership)
             if isinstance(ownership, AlreadyOwned) and keeper.activated is not None:
                 from cueloop_daemon.service.standby import await_ownership
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,9 @@ from support.repository import Repository
 from support.wire import SECONDS, Wire
 
 AT_HOME = Path(__file__).with_name("at_home.py")
+PROBED = Path(__file__).parents[1] / "upgrade" / "probed.py"
+PROGRAMS = (b"cueloop_daemon", os.fsencode(AT_HOME), os.fsencode(PROBED))
+"""One of these is in the command line of each daemon."""
 
 
 class DidNotStart(Exception):
@@ -107,15 +110,18 @@ class World:
         at_home: bool = False,
         before: Callable[[], None] | None = None,
         cwd: Path | str = "/",
+        more: Sequence[str] = (),
+        program: Path = AT_HOME,
     ) -> Daemon:
         """Start a daemon and return when it serves. `at_home`: with the test's home instead of the user's own.
 
-        `before` is called in the new process, before the program. Raises DidNotStart.
+        `before` is called in the new process, before the program. `more` are further arguments, `program` what to run instead of
+        `at_home`, in the same way. Raises DidNotStart.
         """
         reading, writing = os.pipe()
         stderr = self.folder / f"stderr{len(self._processes)}"
-        program = [str(AT_HOME), str(self.home)] if at_home else ["-m", "cueloop_daemon"]
-        argv = [sys.executable, "-P", *program, "--root", str(root or self.repository.path), "--ready-fd", str(writing)]
+        began = [str(program), str(self.home)] if at_home else ["-m", "cueloop_daemon"]
+        argv = [sys.executable, "-P", *began, "--root", str(root or self.repository.path), "--ready-fd", str(writing), *more]
         with stderr.open("wb") as errors:
             process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=cwd, env={**self.environ, **(environ or {})},
@@ -224,7 +230,7 @@ def _is_daemon_below(pid: int, folder: Path) -> bool:
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    if b"--root" not in argv or not any(word in argv for word in (b"cueloop_daemon", os.fsencode(AT_HOME))):
+    if b"--root" not in argv or not any(word in argv for word in PROGRAMS):
         return False
     root = argv[argv.index(b"--root") + 1]
     return root == os.fsencode(folder) or root.startswith(os.fsencode(folder) + b"/")

@@ -5,6 +5,7 @@ The heir's side, `ask`, is standard library only. The owner's side is in `beques
 
 from __future__ import annotations
 
+from cueloop_daemon.takeover.after import acquire_soon as acquire_soon
 from cueloop_daemon.takeover.asking import Asked as Asked
 from cueloop_daemon.takeover.asking import Nobody as Nobody
 from cueloop_daemon.takeover.asking import Stays as Stays
@@ -12,4 +13,4 @@ from cueloop_daemon.takeover.asking import Successor as Successor
 from cueloop_daemon.takeover.asking import ask as ask
 from cueloop_daemon.takeover.inheritance import Inheritance as Inheritance
 
-__all__ = ["Asked", "Inheritance", "Nobody", "Stays", "Successor", "ask"]
+__all__ = ["Asked", "Inheritance", "Nobody", "Stays", "Successor", "acquire_soon", "ask"]

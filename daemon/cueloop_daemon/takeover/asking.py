@@ -13,8 +13,9 @@ from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent
 from cueloop_daemon.takeover.inheritance import Inheritance, Owner, receive
 from cueloop_daemon.takeover.probes import reached
 from cueloop_protocol.codes import CONFLICT, INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, RpcError
+from cueloop_protocol.ending import has_ended
 from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.identity import peer_pid, peer_uid
+from cueloop_protocol.identity import boot_id, peer_pid, peer_uid, process_start_time
 from cueloop_protocol.place import find_socket, local_folder, root_hash
 from cueloop_protocol.roots import Root
 
@@ -30,6 +31,8 @@ ANSWER_SECONDS = 5.0
 CANCEL_SECONDS = 30.0
 OFFER_SECONDS = 10.0
 """What it has from its answer to the descriptors."""
+END_SECONDS = 2.0
+"""What an owner that cut us off, or leaves, has for the end of its process before we go on all the same."""
 ROUNDS = 3
 """How often somebody else's handover is waited for before this one is given up."""
 ROUND_SECONDS = 15.0
@@ -105,7 +108,7 @@ def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Succ
             reached("promised")
             channel = door.called(owner, OFFER_SECONDS)
         if channel is None:
-            return Nobody()
+            return _nobody(owner)
         return _taken(channel, answer, door.token)
     except ChannelSilent:
         return Stays("silent", owner.pid, RpcError(CONFLICT, "The daemon does not answer.").document)
@@ -114,9 +117,17 @@ def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Succ
             owner.channel.close()
 
 
+def _nobody(owner: _Connected) -> Nobody:
+    """Its connection has ended, or will: a process that ends closes its sockets one by one, and its locks."""
+    if owner.pid is not None and owner.start_time is not None:
+        has_ended(owner.pid, owner.start_time, boot_id(), END_SECONDS)
+    return Nobody()
+
+
 class _Connected(Frozen):
     channel: Channel
     pid: int | None
+    start_time: str | None
 
     def fileno(self) -> int:
         return self.channel.fileno()
@@ -129,7 +140,8 @@ def _connected(root: Root, uid: int, environ: Mapping[str, str]) -> _Connected |
             sock.settimeout(ANSWER_SECONDS)
             sock.connect(path)
             if peer_uid(sock) == uid:
-                return _Connected(Channel(sock), peer_pid(sock))
+                pid = peer_pid(sock)
+                return _Connected(Channel(sock), pid, process_start_time(pid) if pid is not None else None)
         except TimeoutError:
             sock.close()
             raise ChannelSilent from None
@@ -150,15 +162,15 @@ def _answer(owner: _Connected, successor: Successor, door: _Door) -> Owner | Ask
         while "method" in (message := owner.channel.receive(until - time.monotonic())):
             pass
     except ChannelEnded:
-        return Nobody()
+        return _nobody(owner)
     if "error" not in message:
         return Owner.read(message.get("result"))
     error = RpcError.from_wire(message["error"])
-    if error.code == SHUTTING_DOWN:
-        return Nobody()
+    if error.code == SHUTTING_DOWN and error.data.get("reason") != "replaced":
+        return _nobody(owner)
     if error.code in (METHOD_NOT_FOUND, INVALID_PARAMS):
         return Stays("old", owner.pid, error.document)
-    if error.code == CONFLICT and "heir" in error.data:
+    if error.code == SHUTTING_DOWN or (error.code == CONFLICT and "heir" in error.data):
         return _Busy(owner.pid, error.document, owner.channel)
     return Stays("managed" if "managed" in error.data else "refused", owner.pid, error.document)
 

@@ -64,6 +64,10 @@ class Inheritance:
 
     def await_files(self) -> None:
         """Return when the owner's databases are closed: it says so, or its process has ended, or is ended after its time."""
+        self._await_closed()
+        reached("free")
+
+    def _await_closed(self) -> None:
         owner, seconds = self.owner, self.owner.leaves_within + BEYOND
         try:
             if "closed" in self._channel.receive(seconds):

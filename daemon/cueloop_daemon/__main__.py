@@ -83,7 +83,6 @@ def main(argv: list[str] | None = None) -> int:
     keeper = _keeper(has_starter=asked.ready_fd is not None)
     inheritance: Inheritance | None = None
     ownership: Ownership | AlreadyOwned | None = None
-    standing: str | None = None
     try:
         root = open_root(asked.root)
         # A daemon must not hold the folder it was started in, nor die with it.
@@ -98,8 +97,6 @@ def main(argv: list[str] | None = None) -> int:
         if ownership is None:
             if inheritance is not None:
                 inheritance.decline()
-            if keeper.activated is None:
-                standing = managed_socket(root, os.environ, os.getuid())
             inheritance, ownership = None, Ownership.acquire(root, os.getuid())
             if isinstance(ownership, AlreadyOwned) and asked.take_over is not None:
                 ownership = acquire_soon(root, os.getuid(), ownership)
@@ -114,12 +111,17 @@ def main(argv: list[str] | None = None) -> int:
         ready.say(owned={"pid": ownership.pid})
         print(f"cueloopd: {root.path} already has a daemon ({who}).", file=sys.stderr)
         return OWNED_BY_ANOTHER
-    if standing is not None and inheritance is None:
-        return _leave_to_manager(root, ownership, ready, standing)
+    if keeper.activated is None and inheritance is None:
+        # It was nobody's, and a daemon listens no longer than it owns: who listens all the same is a service manager.
+        standing = managed_socket(root, os.environ, os.getuid())
+        if standing is not None:
+            return _leave_to_manager(root, ownership, ready, standing)
     try:
-        return _serve(root, ownership, ready, inheritance, keeper)
+        left = _serve(root, ownership, ready, inheritance, keeper)
     finally:
         ownership.release(*(f"{folder}/{root_hash(root)}" for folder in runtime_folders(os.environ, os.getuid())))
+    # Only now, as nobody's daemon: who waits at a manager's socket is told for some seconds yet.
+    return left if isinstance(left, int) else _refuse(ready, left, keeper)
 
 
 def _keeper(*, has_starter: bool) -> Keeper:
@@ -141,7 +143,7 @@ def _keeper(*, has_starter: bool) -> Keeper:
 
 
 def _leave_to_manager(root: Root, ownership: Ownership, ready: Ready, socket: str) -> int:
-    """The repository was nobody's, and yet somebody listens for it: a service manager, which we have just called."""
+    """We have just called it: its own daemon starts, and gets the repository when we have let it go."""
     ownership.release()
     ready.say(managed={"socket": socket})
     print(f"cueloopd: a service manager listens for {root.path}, and starts the daemon itself.", file=sys.stderr)
@@ -194,7 +196,8 @@ def version_line() -> str:
     return f"cueloopd {build().line(PROTOCOL_VERSION)}"
 
 
-def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int:
+def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int | Exception:
+    """The exit code, or why it could not start."""
     # What is made while starting lives as long as the daemon: walking it again and again is a tenth of the start.
     gc.disable()
     try:
@@ -203,18 +206,17 @@ def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inherita
         if keeper.activated is None:
             raise
         sys.excepthook(type(exc), exc, exc.__traceback__)
-        _refuse(ready, Broken(f"the daemon broke down: {type(exc).__name__}"), keeper)
-        return BROKEN
+        return Broken(f"the daemon broke down: {type(exc).__name__}")
 
 
-def _serve_as(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int:
+def _serve_as(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int | Exception:
     from cueloop_daemon.app import StartFailed, run_daemon
 
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
         left = run_daemon(root, ownership, dict(os.environ), home, ready.say, inheritance=inheritance, keeper=keeper)
     except (PlaceError, NotWritable, StartFailed) as exc:
-        return _refuse(ready, exc, keeper)
+        return exc
     finally:
         gc.enable()
     return 0 if left.bequest is None else _see_off(left.bequest, ownership, left.is_closed)
@@ -250,7 +252,7 @@ def _refuse(ready: Ready, exc: Exception, keeper: Keeper) -> int:
         from cueloop_daemon.service.waiting import refuse_all
 
         refuse_all(listening, message, word if isinstance(word, str) else "unknown", remedy, keeper.origin.name)
-    return 1
+    return BROKEN if isinstance(exc, Broken) else 1
 
 
 if __name__ == "__main__":

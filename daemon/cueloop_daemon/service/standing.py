@@ -30,8 +30,5 @@ def listens(path: str) -> bool:
 
 
 def managed_socket(root: Root, environ: Mapping[str, str], uid: int) -> str | None:
-    """Where somebody listens for the root already; to be asked before its locks are taken, and to be believed if nobody held them.
-
-    Then it is a service manager, since a daemon listens only while it owns the repository.
-    """
+    """Where somebody listens for the root. With its locks in our hands that is a service manager: a daemon listens while it owns."""
     return next((path for path in find_socket(root, environ, uid) if listens(path)), None)

@@ -17,6 +17,7 @@ from client.fakes import Recorder, answering, make_world, serving
 from cueloop_client.logfile import last_lines
 from cueloop_client.main import run
 from cueloop_client.reach import Process
+from cueloop_client.versions import waiting
 from cueloop_client.waiting import await_end
 from cueloop_client.world import Deadline
 from cueloop_protocol.codes import run_active
@@ -113,6 +114,37 @@ class TestStartAndStop:
             call(root, environ, f"daemon stop {flag}")
         assert daemon.received[0]["params"] == {"runs": runs}
 
+    def test_a_daemon_that_stays_is_not_touched_and_says_why(
+        self, root: Root, environ: dict[str, str], starts: FakeStarts
+    ) -> None:
+        starts.plan(mode="ready")
+        call(root, environ, "daemon start")
+        error = {"code": "resource_busy", "message": "Run r1 is active in this repository.", "detail": "End it."}
+        starts.plan(mode="ready", stays={"why": "refused", "pid": 7, "error": error})
+        code, said = call(root, environ, "daemon restart")
+        assert (code, said.out, "Run r1 is active" in said.err) == (1, "", True)
+        assert process_start_time(starts.pids[0]) is not None
+        assert call(root, environ, "daemon restart --when-idle --leave-runs")[0] == 2
+        call(root, environ, "daemon stop")
+
+    def test_d12_an_older_daemon_without_a_common_protocol_is_replaced_by_itself(
+        self, root: Root, environ: dict[str, str], starts: FakeStarts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        starts.plan(mode="ready", protocol=(1, 1))
+        call(root, environ, "daemon start")
+        for name in ("PROTOCOL", "OLDEST_PROTOCOL_VERSION"):
+            monkeypatch.setattr(f"cueloop_client.reach.{name}", 2)
+        error = {"code": "resource_busy", "message": "Run r1 is active in this repository."}
+        starts.plan(mode="ready", protocol=(2, 2), stays={"why": "refused", "pid": 7, "error": error})
+        code, said = call(root, environ, "session show")
+        assert (code, "Run r1 is active" in said.err, "cueloop daemon restart --when-idle" in said.err) == (1, True, True)
+        code, said = call(root, environ, "daemon status")
+        assert (code, "cueloop daemon restart" in said.err, len(starts.pids)) == (1, True, 1)
+        starts.plan(mode="ready", protocol=(2, 2))
+        code, said = call(root, environ, "session show")
+        assert said.err.count("was replaced by this one's") == 1
+        assert (len(starts.pids), process_start_time(starts.pids[0])) == (2, None)
+
     def test_two_answers_to_one_question_are_a_mistake(self, root: Root, environ: dict[str, str]) -> None:
         for command in ("stop", "restart"):
             assert call(root, environ, f"daemon {command} --leave-runs --cancel-runs")[0] == 2
@@ -150,7 +182,9 @@ class TestStatus:
             assert words in told.out
         for words in ("5 so far, 1.2 MB\n", "r1, running", "/run/d.sock", "/r/daemon.log", root.path):
             assert words in told.out
-        assert json.loads(as_json.out) == {"running": True, **STATUS}
+        older = "this command (0.1.0) is older than the daemon: update cueloop"
+        assert json.loads(as_json.out) == {"running": True, **STATUS, "newer": older}
+        assert older in told.out
 
     def test_not_running_is_exit_code_3_and_starts_nothing(self, root: Root, environ: dict[str, str], starts: FakeStarts) -> None:
         starts.plan(mode="ready")
@@ -162,6 +196,22 @@ class TestStatus:
     def test_a_stranger_answer_is_still_told(self, root: Root, environ: dict[str, str]) -> None:
         with serving(root, environ, answering({"daemon.status": {"paths": 3, "events": [], "uptime_seconds": "x"}})):
             assert call(root, environ, "daemon status")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("daemon", "ours", "has_run", "said"),
+    [
+        ("0.1.0", "0.1.0", True, ""),
+        ("0.1.0", "0.2.0", False, "version 0.2.0 waits: cueloop daemon restart"),
+        ("0.9.0", "0.10.0", True, "version 0.10.0 waits: cueloop daemon restart --when-idle"),
+        ("1.0", "0.10.0", False, "this command (0.10.0) is older than the daemon: update cueloop"),
+        ("", "0.1.0", False, ""),
+        ("unknown", "0.1.0", False, ""),
+        ("0.1.0+g1", "0.1.0", False, ""),
+    ],
+)
+def test_d12_another_version_is_said_with_what_brings_it(daemon: str, ours: str, has_run: bool, said: str) -> None:
+    assert waiting(daemon, has_run, ours=ours) == said
 
 
 class TestLogs:

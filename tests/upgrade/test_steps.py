@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from cueloop_daemon.takeover.probes import HEIR_STEPS, OWNER_STEPS
-from support.wire import SECONDS, Wire
+from support.wire import SECONDS, Wire, wait_for
 from support.world import PROBED, Daemon, DidNotStart, World
 from upgrade.traffic import Caller
 
@@ -142,8 +142,8 @@ def test_of_two_heirs_one_waits_for_the_other(world: World) -> None:
         for thread in threads:
             thread.join(60)
         assert len(found) == 2
-        (last,) = world.daemons()
-        assert last in [daemon.pid for daemon in found]
+        wait_for(lambda: len(world.daemons()) == 1, "the first has seen the second off")
+        assert world.daemons()[0] in [daemon.pid for daemon in found]
     assert (caller.refused, caller.lost) == ([], [])
 
 

@@ -8,6 +8,7 @@ from cueloop_client.prometheus import exposition
 from cueloop_client.reach import reach
 from cueloop_client.session_text import age_text
 from cueloop_client.shapes import answer, count, text
+from cueloop_client.versions import waiting
 from cueloop_protocol.roots import shown
 
 TYPE_CHECKING = False
@@ -38,7 +39,8 @@ def run(context: Context) -> int:
     if in_prometheus:
         world.write(1, exposition(status, shown(root.path)).encode())
     elif context.json:
-        context.print_json({"running": True, **status})
+        told = waiting(text(status.get("daemon_version")), status.get("active_run") is not None)
+        context.print_json({"running": True, **status, **({"newer": told} if told else {})})
     else:
         context.print_title(f"The daemon of {shown(root.path)} runs.")
         context.print("\n".join(f"  {name:<12}  {value}" for name, value in rows(status) if value))
@@ -53,6 +55,7 @@ def rows(status: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("process", str(count(status.get("pid")))),
         ("version", text(status.get("daemon_version"))),
+        ("newer", waiting(text(status.get("daemon_version")), bool(run))),
         ("state", text(status.get("state"))),
         ("up for", age_text(int(uptime)) if isinstance(uptime, int | float) else ""),
         ("memory", f"{count(status.get('memory_bytes')) / 1_000_000:.0f} MB"),

@@ -65,6 +65,11 @@ class MemoryStore:
             raise Unwritable("the disk is full")
         assert self.over is None, "nothing is written after the end"
         self.commits += 1
+        if batch.checkpoint is not None:
+            self.state, self.next_order = batch.checkpoint.state, batch.checkpoint.next_order
+            self.scope += 1
+            self.records.clear()
+            self.told.clear()
         for record in batch.records:
             assert record.idx not in self.records
             self.records[record.idx] = record
@@ -78,11 +83,6 @@ class MemoryStore:
             self.told |= {record.key for record in self.records.values() if record.kind == "E"}
             self.records.clear()
             self.next_order = batch.restart
-        if batch.checkpoint is not None:
-            self.state, self.next_order = batch.checkpoint.state, batch.checkpoint.next_order
-            self.scope += 1
-            self.records.clear()
-            self.told.clear()
         self.over = batch.over
 
     def loaded(self, **changes: Any) -> Loaded:

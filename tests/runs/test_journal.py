@@ -306,6 +306,32 @@ async def test_a_cancel_in_an_act_leaves_the_step_and_the_scope_can_end(record: 
     assert (await record.journal()).state.next == "close"
 
 
+async def test_the_end_of_a_scope_rides_with_the_first_commit_of_the_next_where_it_may(record: Record) -> None:
+    outside, again = Outside(), list[bool]()
+
+    async def act(wanted: bool) -> str:
+        again.append(wanted)
+        return "made"
+
+    journal = await record.journal()
+    await journal.checkpoint(State(next="phase"))
+    await journal.note("worked", later(outside.tick), NUMBER)
+    await journal.checkpoint(State(next="finish"))
+    assert journal.state.next == "finish"
+    assert (await record.journal()).state.next == "phase"  # killed now, the phase is read again
+    await journal.converge("before", act, TEXT)
+    await journal.step("order", Order(number=journal.order_number()), outside.order, ORDER, NUMBER)
+    journal = await record.journal()
+    assert journal.state.next == "finish"
+    assert await journal.converge("before", act, TEXT) == "made"
+    await journal.step("order", Order(number=journal.order_number()), outside.order, ORDER, NUMBER)
+    await journal.checkpoint(State(next="close"))
+    await journal.converge("closing", act, TEXT)
+    assert again == [False, True]  # an earlier life may have closed before, without a trace
+    await journal.checkpoint(ending({"number": 1}))
+    assert (await record.journal()).state.next == "over"
+
+
 async def refuse(wanted: Order, again: bool) -> int:
     raise TaskConflict("somebody keeps writing the file")
 

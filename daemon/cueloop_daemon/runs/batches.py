@@ -51,6 +51,8 @@ def write(db: sqlite3.Connection, run_id: str, batch: Batch) -> None:
     """Write a batch, in its order. LookupError: the run is over or gone; nothing may be written about it."""
     if not _is_open(db, run_id):
         raise LookupError(run_id)
+    if batch.checkpoint is not None:
+        _checkpoint(db, run_id, batch.checkpoint)
     db.executemany("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", [(run_id, *record) for record in batch.records])
     db.executemany(
         "UPDATE steps SET result = ? WHERE run_id = ? AND idx = ?", [(made, run_id, idx) for idx, made in batch.results]
@@ -62,8 +64,6 @@ def write(db: sqlite3.Connection, run_id: str, batch: Batch) -> None:
     db.execute("UPDATE runs SET view = coalesce(?, view), lives = min(lives, 1) WHERE run_id = ?", (batch.view, run_id))
     if batch.restart is not None:
         _restart(db, run_id, batch.restart)
-    if batch.checkpoint is not None:
-        _checkpoint(db, run_id, batch.checkpoint)
     if batch.over is not None:
         end(db, run_id, batch.over)
 

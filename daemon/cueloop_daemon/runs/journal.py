@@ -17,12 +17,17 @@ from pydantic import TypeAdapter
 from cueloop_daemon.runs.ending import over_with, told
 from cueloop_daemon.runs.pending import Pending
 from cueloop_daemon.runs.records import Batch, Checkpoint, Conversation, Kind, Loaded, Record
-from cueloop_daemon.runs.state import STATE, State
+from cueloop_daemon.runs.state import STATE, ScopeName, State
 from cueloop_daemon.runs.store import Point as Point
 from cueloop_daemon.runs.store import Probe as Probe
 from cueloop_daemon.runs.store import Store, Unrecordable, Unwritable, no_probe
 from cueloop_daemon.runs.types import Diverged, RunCancelled
 from cueloop_protocol.documents.envelope import Event
+
+RIDING: frozenset[tuple[ScopeName, ScopeName]] = frozenset({("phase", "finish"), ("finish", "close")})
+"""Where the end of a scope rides with the first commit of the next one: what is done until then may be repeated, and no order is
+acknowledged. A life that is killed in between leaves the first of the two to be read again.
+"""
 
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741  (an intent)
@@ -190,23 +195,26 @@ class RunJournal:
             raise TypeError("a checkpoint takes a State")
         if self._idx < len(self._records):
             raise Diverged(f"the scope ends before {self._records[self._idx].key!r}, which is on record")
-        await self._end_scope(state, self._base + self._idx)
+        await self._end_scope(state, self._base + self._idx, rides=(self.state.next, state.next) in RIDING)
 
     async def abandon(self, state: State) -> None:
         """End the scope where it stands, whatever is on record beyond: the program cannot go on, and `state` is where it ends."""
         self._pending.forget_acts()
         await self._end_scope(state, self._base + max(len(self._records), self._idx) + 1)
 
-    async def _end_scope(self, state: State, next_order: int) -> None:
+    async def _end_scope(self, state: State, next_order: int, *, rides: bool = False) -> None:
         key = f"checkpoint/{self.state.next}"
         self._probe(key, "before")
-        self._pending.checkpoint = Checkpoint(state.next, STATE.dump_json(state), next_order)
+        self._pending.end_scope(Checkpoint(state.next, STATE.dump_json(state), next_order))
         self._pending.over = over_with(self.run_id, state, self._stamp()) if state.next == "over" else None
-        await self.flush()
+        if rides:
+            self.dirty()  # and `again` stays: an earlier life may have come further without a trace
+        else:
+            await self.flush()
+            self._again = False
         self.state = state
         self._begin(next_order)
         self._told.clear()
-        self._again = False
         self._probe(key, "result")
 
     async def restart(self) -> None:

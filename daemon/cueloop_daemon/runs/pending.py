@@ -33,6 +33,12 @@ class Pending:
         """An event, after those that wait already."""
         self._out.append(out)
 
+    def end_scope(self, checkpoint: Checkpoint) -> None:
+        """What the scope has on record is forgotten with this; what it would have had need not be written any more."""
+        self._records.clear()
+        self._results.clear()
+        self.checkpoint = checkpoint
+
     def forget_acts(self) -> None:
         """Acts are not written: their scope begins anew. Events are, and remembered as said."""
         self._records = {idx: record for idx, record in self._records.items() if record.kind == "E"}
@@ -41,13 +47,13 @@ class Pending:
     def take(self) -> Batch:
         """Everything, as one batch."""
         batch = Batch(
+            self.checkpoint,
             tuple(self._records.values()),
             tuple(self._results),
             tuple(self._out),
             tuple(self.conversations),
             self.view,
             self.restart,
-            self.checkpoint,
             self.over,
         )
         self._clear()

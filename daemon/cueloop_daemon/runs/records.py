@@ -71,6 +71,8 @@ class Over(NamedTuple):
 class Batch:
     """What one transaction writes about one run: all of it or nothing, in this order."""
 
+    checkpoint: Checkpoint | None = None
+    """The scope before has ended: its entries are forgotten, all that follows is of the next one."""
     records: tuple[Record, ...] = ()
     """New entries."""
     results: tuple[tuple[int, bytes], ...] = ()
@@ -81,7 +83,6 @@ class Batch:
     """What `active_run` says."""
     restart: int | None = None
     """The scope begins anew: its entries but for its events are forgotten, and this is the new `next_order`."""
-    checkpoint: Checkpoint | None = None
     over: Over | None = None
 
     def __bool__(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Literal, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Literal, ParamSpec, TypeVar
 
+import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from pydantic import TypeAdapter
@@ -63,6 +64,21 @@ def beside(make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[
         return await anyio.to_thread.run_sync(lambda: make(*args, **kwargs))
 
     return call
+
+
+async def together(first: Callable[[], Awaitable[T]], second: Callable[[], Coroutine[Any, Any, None]]) -> T:
+    """Both at the same time, each to its end; what `first` gives or raises. `second` raises nothing of its own."""
+    made: T
+    raised: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(second)
+        try:
+            made = await first()
+        except Exception as exc:
+            raised = exc
+    if raised is not None:
+        raise raised
+    return made
 
 
 def again(make: Callable[[], Awaitable[T]]) -> Callable[[bool], Awaitable[T]]:

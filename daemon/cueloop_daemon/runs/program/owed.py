@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.runs.program.begin_events import queue_changed
-from cueloop_daemon.runs.program.common import NOTHING, TEXT, again, beside, later, warn
+from cueloop_daemon.runs.program.common import NOTHING, TEXT, again, beside, later, together, warn
 from cueloop_daemon.runs.program.publish import publish
 from cueloop_daemon.runs.program.written import WRITTEN, Written, tell
 from cueloop_daemon.runs.types import Journal, OwedRow, World
@@ -64,9 +64,8 @@ async def complete(journal: Journal, world: World, row: OwedRow, standing: Stand
     if standing.settled:
         await queue_changed(journal, world, f"{key}/archived")
     is_published = await publish(journal, world, row, f"{key}/publish")
-    cleared = await journal.converge(f"{key}/clear", again(lambda: _clear(world, row)), WRITTEN)
+    cleared = await journal.converge(f"{key}/clear", again(lambda: _clear_and_forget(world, row)), WRITTEN)
     await tell(journal, world, f"{key}/clear", cleared)
-    await journal.converge(f"{key}/tree", again(lambda: world.trees.forget(row.task_id)), NOTHING)
     if is_published:
         await journal.converge(f"{key}/settled", again(lambda: world.owed.settled(row.task_id)), NOTHING)
     return is_published
@@ -95,6 +94,11 @@ def _completion(standing: Standing) -> Literal["due", "made", "left"]:
     if standing.in_done is not None and standing.in_queue in (None, "done"):
         return "made"
     return "left"
+
+
+async def _clear_and_forget(world: World, row: OwedRow) -> Written:
+    """Neither session nor kept tree is needed any more; git takes as long as the medium does, so they go at the same time."""
+    return await together(lambda: _clear(world, row), lambda: world.trees.forget(row.task_id))
 
 
 async def _clear(world: World, row: OwedRow) -> Written:

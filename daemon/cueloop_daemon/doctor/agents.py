@@ -105,7 +105,7 @@ def _version_findings(sight: Sight, agent: Agent, used: str, facts: Facts) -> It
     for trap in facts.traps:
         if trap.is_fatal and trap.applies_to(version):
             text = ".".join(map(str, version))
-            yield found("agent-retired", f"{used}, has version {text}: {trap.text}", fix=install_hint(agent.id))
+            yield found("agent-retired", f"{used}, has version {text}: {trap.text}", fix=f"Replace it: {facts.install}")
             return
     tried = version_of(facts.seen)
     if tried is not None and version != tried:

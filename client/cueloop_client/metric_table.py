@@ -29,7 +29,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "cueloopd_loop_lag_max_seconds",
         "gauge",
-        "The longest that the event loop was late since the start, looked at once a second.",
+        "The longest that the event loop was late since the start, looked at every five seconds.",
         ("metrics", "loop_lag_max_seconds"),
     ),
     Metric("cueloopd_connections", "gauge", "Connections now.", ("connections",)),

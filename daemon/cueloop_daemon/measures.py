@@ -10,8 +10,8 @@ import anyio
 
 from cueloop_daemon.server.traffic import Traffic
 
-EVERY = 1.0
-"""Seconds between two looks at the loop: one wake-up."""
+EVERY = 5.0
+"""Seconds between two looks at the loop. Each is a wake-up, and an idle daemon has few."""
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ class Metrics(Wire):
 
     `requests`: by method, those of methods that do not exist as `unknown`; each item of a batch is one. `errors`: answers that were
     errors, by name. `latency`: from reading a request to having its answer. `runs`: runs that ended, by outcome. `runs_adopted`:
-    taken over from another daemon. `loop_lag_max_seconds`: the longest that the event loop was late, looked at once a second.
+    taken over from another daemon. `loop_lag_max_seconds`: the longest that the event loop was late, looked at every five seconds.
     """
 
     requests: dict[str, Count]

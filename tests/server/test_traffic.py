@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from cueloop_daemon.measures import Measures, open_descriptors
+from cueloop_daemon.measures import EVERY, Measures, open_descriptors
 from cueloop_daemon.server.traffic import EDGES, Traffic
 from cueloop_protocol import codes
 from server.world import serving
@@ -61,7 +61,7 @@ async def test_a_call_that_is_withdrawn_is_an_error_and_no_answer() -> None:
 
 
 async def test_the_longest_lag_of_the_loop_is_kept() -> None:
-    readings = iter([0.0, 1.25, 2.0, 3.5, 4.0, 5.1])
+    readings = iter([0.0, EVERY + 0.25, 10.0, EVERY + 10.5, 20.0, EVERY + 20.125])
     measures = Measures()
 
     def monotonic() -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cueloop_client.failures import Unsent
+from cueloop_client.far import FarRoot
 from cueloop_client.reach import Process, answered_process, located_process
 
 TYPE_CHECKING = False
@@ -52,7 +53,7 @@ def is_leaving(exc: Exception) -> TypeGuard[RpcError]:
 
 def await_leaving(exc: RpcError, root: Root, world: World, deadline: Deadline) -> None:
     """Return when the daemon that answered so is gone, as far as it can be known. Raises Silent. Blocking."""
-    process = leaving_process(exc) or located_process(root, world)
+    process = None if isinstance(root, FarRoot) else leaving_process(exc) or located_process(root, world)
     if process is None:
         from threading import Event
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 GLOBAL = (
     Flag("repo", "PATH", "the repository, instead of the one around the working directory"),
-    Flag("host", "SSH_URL", "a repository on another machine (not in this version)"),
+    Flag("host", "SSH_URL", "a repository on another machine: ssh://user@box:port/path/to/repo, or ssh://box/~/path"),
     Flag("no-daemon", None, "answer in this process: the same answer, and no background process (reading commands)"),
     Flag("json", None, "print JSON"),
     Flag("timeout", "SECONDS", "how long to wait for the daemon's answer (default 10)"),
@@ -77,7 +77,13 @@ class Wrong(Frozen):
     message: str
 
 
-Meaning = Ours | Later | PassedOn | Help | Version | Complete | Wrong
+class AtHost(Frozen):
+    """Another machine's cueloop has a command run here."""
+
+    word: str
+
+
+Meaning = Ours | Later | PassedOn | Help | Version | Complete | AtHost | Wrong
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -86,6 +92,8 @@ def meaning(argv: Sequence[str]) -> Meaning:
     """What the arguments (without the program's name) ask for."""
     if len(argv) > 3 and argv[0] == "complete" and argv[1] in SHELLS and argv[2] == "--":
         return Complete(argv[1], tuple(argv[3:]))
+    if len(argv) == 2 and argv[0] == "at-host":
+        return AtHost(argv[1])
     before, words, unknown = _globals(argv)
     names = [flag.name for flag, _ in before]
     if not words:

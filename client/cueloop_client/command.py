@@ -16,6 +16,10 @@ class Command(Frozen):
     flags: tuple[Flag, ...] = ()
     without_daemon: bool = False
     """`--no-daemon` can be said: it only reads, or never needs a daemon."""
+    there: bool = False
+    """It works on files and processes: for a repository on another machine the whole command is run there."""
+    words: int = 0
+    """How many arguments without a name it takes at most."""
     machine: bool = False
     """For programs: failures are one error document on standard error."""
     notes: str = ""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from cueloop_client.far import FarRoot
     from cueloop_client.flags import Values
     from cueloop_client.table import Command
     from cueloop_client.world import World
@@ -29,6 +30,8 @@ class Context(Frozen):
     seconds: float
     argv: tuple[str, ...] = ()
     """The arguments as they came, for a command that may be passed on."""
+    far: FarRoot | None = None
+    """The repository, if it is on another machine."""
 
     @property
     def json(self) -> bool:
@@ -52,6 +55,8 @@ class Context(Frozen):
 
         A program that named a folder gets its error document, whatever became of the folder; an empty name is wrong usage for all.
         """
+        if self.far is not None:
+            return self.far
         named = self.values.text("repo")
         if named == "":
             raise Usage("--repo needs a folder, and got an empty text.")
@@ -100,15 +105,21 @@ class Context(Frozen):
 
 def make_context(world: World, command: Command, values: Values, argv: Sequence[str] = ()) -> Context:
     """Check what is common to all commands. Raises Usage."""
-    if values.words:
-        raise Usage(f"{values.words[0]!r} is too much: {command.usage}")
-    if values.has("host"):
-        raise Usage("--host is not in this version: log in on that machine and call cueloop there.")
+    if len(values.words) > command.words:
+        raise Usage(f"{values.words[command.words]!r} is too much: {command.usage}")
     if values.has("no-daemon") and not command.without_daemon:
         raise Usage("This command needs the daemon: --no-daemon is for commands that only read.")
     if values.text("color") not in (None, "auto", "always", "never"):
         raise Usage("--color takes auto, always or never.")
-    return Context(world, command, values, _seconds(values.text("timeout")), tuple(argv))
+    far: FarRoot | None = None
+    host = values.text("host") or world.environ.get("CUELOOP_HOST")
+    if host and not command.words:
+        from cueloop_client.remote.place import far_place
+
+        if values.has("repo"):
+            raise Usage("--repo and --host contradict each other: the path is part of --host.")
+        far, world = far_place(host, world)
+    return Context(world, command, values, _seconds(values.text("timeout")), tuple(argv), far)
 
 
 def encoded(text: str) -> bytes:

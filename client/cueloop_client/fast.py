@@ -69,13 +69,14 @@ def _from_daemon(context: Context, root: Root, method: str, params: Mapping[str,
     world = context.world
 
     def attempt() -> Any:
-        with _connected(context, root, may_start) as sock:
+        with connected(context, root, may_start) as sock:
             return ask(sock, method, params, world.deadline(context.seconds))
 
     return until_served(root, world, world.deadline(context.seconds), attempt, may_start=may_start)
 
 
-def _connected(context: Context, root: Root, may_start: bool) -> socket.socket:
+def connected(context: Context, root: Root, may_start: bool) -> socket.socket:
+    """A connection to the root's daemon, started if that is allowed. Raises NoDaemon, and what `reach_or_upgrade` and `launch` do."""
     world = context.world
 
     def to_start() -> Deadline:

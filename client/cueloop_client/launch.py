@@ -9,6 +9,7 @@ from __future__ import annotations
 from cueloop_client.backoff import Backoff
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Silent, StartFailed
+from cueloop_client.far import FarRoot
 from cueloop_client.reach import reach
 from cueloop_client.spawn import Died, Managed, Outcome, Owned, Ready, Refused, Stays, Unready, spawn
 from cueloop_client.startlock import start_lock
@@ -38,6 +39,11 @@ def launch(root: Root, world: World, deadline: Deadline, *, at_once: bool = Fals
 
     Raises StartFailed with the daemon's own reason, Silent when it takes longer than the deadline, and what `reach` raises.
     """
+    if isinstance(root, FarRoot):
+        sock = root.distance.dial(deadline, start=True)
+        if sock is None:
+            raise StartFailed("The daemon on the other machine was not started.")
+        return sock
     place = start_place(root, world)
     with start_lock(f"{place.base}.start", deadline):
         sock = reach(root, world, deadline)

@@ -58,7 +58,12 @@ def _call(asked: Ours, argv: Sequence[str], world: World) -> int:
     from cueloop_client.table import COMMANDS
 
     command = COMMANDS[asked.command]
-    context = make_context(world, command, parse((*GLOBAL, *command.flags), asked.argv), argv)
+    values = parse((*GLOBAL, *command.flags), asked.argv)
+    context = make_context(world, command, values, argv)
+    if context.far is not None and (command.there or context.without_daemon):
+        from cueloop_client.remote.elsewhere import run_there
+
+        return run_there(context, asked.command, asked.argv)
     code: int = import_module(f"cueloop_client.commands.{command.module}").run(context)
     return code
 
@@ -78,6 +83,10 @@ def _tell(asked: Meaning, world: World) -> int:
             from cueloop_client.complete import complete
 
             return complete(shell, words, world)
+        case argv.AtHost(word=word):
+            from cueloop_client.remote.elsewhere import run_here
+
+            return run_here(word, world)
         case argv.PassedOn(name=name, argv=arguments):
             import os
 

@@ -6,6 +6,7 @@ import os
 
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Misfit, Older
+from cueloop_client.far import FarRoot
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import FOLDER, Locator, find_socket, local_folder, read_locator, root_hash
 from cueloop_protocol.roots import Root, shown
@@ -38,6 +39,8 @@ def reach(
     Where a service manager listens, to connect is to start: with `may_wake` false nobody is called who is not known to live.
     Raises Silent, Stranger, and Misfit unless `any_version`.
     """
+    if isinstance(root, FarRoot):
+        return root.distance.dial(deadline, start=False)
     if not may_wake and not is_awake(root, world):
         return None
     for path in find_socket(root, world.environ, world.uid):
@@ -61,6 +64,8 @@ def reach_or_upgrade(
 
     Raises what `reach` does, and StartFailed; Misfit, too, where a run keeps the older one.
     """
+    if isinstance(root, FarRoot):
+        return root.distance.dial(start_deadline() if may_start else deadline, start=may_start)
     try:
         return reach(root, world, deadline, may_wake=may_start)
     except Older as exc:
@@ -104,6 +109,8 @@ def told_process(answer: object, root: Root, world: World, sock: socket.socket) 
     Only for a daemon too old to say anything the kernel is asked, and only believed if that process is a cueloopd: the kernel
     names who called `listen`, which may have been a service manager, or a predecessor.
     """
+    if isinstance(root, FarRoot):
+        return None
     located = answered_process(answer) or located_process(root, world)
     if located is not None:
         return located
@@ -140,7 +147,9 @@ def peer_process(sock: socket.socket) -> Process | None:
 
 
 def located_process(root: Root, world: World) -> Process | None:
-    """The live process that the locator names or that signed the lock; None if there is none to be believed."""
+    """The live process that the locator names or that signed the lock; None if there is none here to be believed."""
+    if isinstance(root, FarRoot):
+        return None
     locator = read_locator(root, world.uid)
     if locator is not None:
         return Process(locator.pid, locator.start_time, locator.boot_id)
@@ -160,6 +169,8 @@ def may_have_daemon(root: Root) -> bool:
 
 def why_no_daemon(root: Root) -> tuple[str, str] | None:
     """What keeps a daemon from owning this repository, and the remedy: two sentences that name the folder. None if nothing does."""
+    if isinstance(root, FarRoot):
+        return None  # it is said there
     if not os.path.lexists(root.join(".cueloop")):
         return (
             f"{shown(root.path)} has no .cueloop folder.",

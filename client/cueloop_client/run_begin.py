@@ -49,7 +49,7 @@ def is_interactive(context: Context) -> bool:
 def begin(context: Context, mode: str, signals: Signals, ask: Ask | None) -> Started:
     """Start a run; with `ask`, somebody can be asked. Raises Usage, RpcError, Failure, and Declined."""
     params = run_params(mode, context.values, interactive=ask is not None)
-    env, left = agents_environment(context.world.environ)
+    env, left = agents_environment(context.world.agents_environ())
     if left and not context.command.machine:
         context.say(f"cueloop: The agents do not get these variables, which are no UTF-8: {', '.join(map(ascii, left))}.")
     params["env"] = env

@@ -14,6 +14,7 @@ _DRY = Flag("dry-run", None, "print what would be written and called, and do not
 SERVICE: Mapping[tuple[str, ...], Command] = {
     ("service", "install"): Command(
         module="service_install",
+        there=True,
         summary="Make the daemon of this repository a service of systemd or launchd, started by the first caller",
         usage="cueloop service install [--dry-run] [--force] [--json]",
         example="cueloop service install --dry-run",
@@ -26,6 +27,7 @@ SERVICE: Mapping[tuple[str, ...], Command] = {
     ),
     ("service", "uninstall"): Command(
         module="service_uninstall",
+        there=True,
         summary="Take the service of this repository away again",
         usage="cueloop service uninstall [--repo PATH] [--dry-run] [--force] [--json]",
         example="cueloop service uninstall --repo ~/code/gone",
@@ -34,6 +36,7 @@ SERVICE: Mapping[tuple[str, ...], Command] = {
     ),
     ("service", "status"): Command(
         module="service_status",
+        there=True,
         summary="Say how the service is, and what to do where something is wrong",
         usage="cueloop service status [--json]",
         example="cueloop service status --json | jq -r '.problems[].remedy'",
@@ -41,6 +44,7 @@ SERVICE: Mapping[tuple[str, ...], Command] = {
     ),
     ("service", "logs"): Command(
         module="service_logs",
+        there=True,
         summary="Print what the service manager kept of the daemon: starts, failures, the watchdog",
         usage="cueloop service logs [-n N] [--follow] [--json]",
         example="cueloop service logs -n 100 --follow",

@@ -33,6 +33,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("machine", "run", "stop"): Command(
         module="machine_run_stop",
+        there=True,
         summary="Ask the loop that runs here to stop after its current task",
         usage="cueloop machine run stop [--dry-run]",
         example="cueloop machine run stop --dry-run",
@@ -73,6 +74,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "start"): Command(
         module="daemon_start",
+        there=True,
         summary="Start the daemon of this repository, if none runs",
         usage="cueloop daemon start",
         example="cueloop daemon start",
@@ -80,6 +82,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "stop"): Command(
         module="daemon_stop",
+        there=True,
         summary="Stop the daemon of this repository and wait until its process is gone",
         usage="cueloop daemon stop [--leave-runs | --cancel-runs]",
         example="cueloop daemon stop",
@@ -91,6 +94,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "restart"): Command(
         module="daemon_restart",
+        there=True,
         summary="Put this version's daemon in the place of the one that runs, without turning a caller away",
         usage="cueloop daemon restart [--when-idle | --leave-runs | --cancel-runs]",
         example="cueloop daemon restart --when-idle",
@@ -106,6 +110,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "status"): Command(
         module="daemon_status",
+        there=True,
         summary="Say whether the daemon runs, and how it is",
         usage="cueloop daemon status [--json | --prometheus]",
         example="cueloop daemon status --json | jq .running",
@@ -114,6 +119,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "list"): Command(
         module="daemon_list",
+        there=True,
         summary="List all daemons of yours on this machine: repository, state, age, memory, run",
         usage="cueloop daemon list [--json]",
         example="cueloop daemon list --json | jq -r '.daemons[].repository'",
@@ -121,6 +127,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("daemon", "logs"): Command(
         module="daemon_logs",
+        there=True,
         summary="Print the end of the daemon's log, and what a daemon said that died at its start",
         usage="cueloop daemon logs [-n N] [--follow] [--json]",
         example="cueloop daemon logs -n 100 --follow",
@@ -132,6 +139,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("debug", "dump"): Command(
         module="debug_dump",
+        there=True,
         summary="Write a file for a bug report: stacks, counters, the recent log, and nothing of yours",
         usage="cueloop debug dump [--output FILE]",
         example="cueloop debug dump --output report.json",
@@ -144,6 +152,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     ("doctor",): Command(
         module="doctor",
+        there=True,
         summary="Say what is wrong here, what to do, what the next run would do and why, and which agents there are",
         usage="cueloop doctor [--json] [--no-versions]",
         example="cueloop doctor --json | jq -r '.findings[].fix'",
@@ -156,10 +165,18 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     ),
     **COMPLETIONS,
     **SERVICE,
+    ("dial-stdio",): Command(
+        module="dial_stdio",
+        summary="Make standard input and output a connection to the daemon here; what --host calls on the other machine",
+        usage="cueloop dial-stdio",
+        example="ssh box cueloop --repo code/app dial-stdio",
+        words=1,
+        notes="JSON-RPC goes both ways, as over the socket. It leaves within two seconds of either end.",
+    ),
 }
 
 LATER: Mapping[tuple[str, ...], str] = {
-    **{(word,): word for word in ("live", "history", "dashboard", "fleet", "dial-stdio")},
+    **{(word,): word for word in ("live", "history", "dashboard", "fleet")},
 }
 """Commands of ours that this version does not have yet → how people call them. They are never passed on by themselves."""
 

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cueloop_client.far import Distance
+
 
 def random_key() -> str:
     """32 random hexadecimal digits."""
@@ -34,6 +36,8 @@ class World(Frozen):
     """The path by which this program was started, as far as known: what may not be passed on to."""
     key: Callable[[], str] = random_key
     """A random word that nobody else has, for requests that may not be carried out twice."""
+    distance: Distance | None = None
+    """The way to the machine of the repository, if that is another one."""
 
     def passwd_home(self) -> str:
         """The home folder of the user's passwd entry; `/` where there is none."""
@@ -54,9 +58,15 @@ class World(Frozen):
             return None
 
     def caller(self) -> Caller:
-        """Whose configuration the daemon shall use for this command."""
+        """Whose configuration the daemon shall use for this command. Of another machine: raises what `Distance` does."""
+        if self.distance is not None:
+            return self.distance.caller()
         home = self.environ.get("HOME", "")
         return caller_from_environment(self.environ, home if os.path.isabs(home) else self.passwd_home())
+
+    def agents_environ(self) -> Mapping[str, str]:
+        """The environment that agents shall get. Of another machine: raises what `Distance` does."""
+        return self.environ if self.distance is None else self.distance.environ()
 
     def deadline(self, seconds: float) -> Deadline:
         """A moment that many seconds from now."""

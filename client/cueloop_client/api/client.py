@@ -36,13 +36,20 @@ async def connect(
 ) -> AsyncIterator[Client]:
     """A client of the repository's daemon, for as long as the block lasts; the daemon itself stays.
 
-    `root`: a Root, a folder in the repository, or None for the one around the working directory. `start`: the daemon may be
+    `root`: a Root, a folder in the repository, None for the one around the working directory, or `ssh://user@box/path`. `start`: the daemon may be
     started, now and whenever it is lost. `timeout`: seconds for each call. Works on asyncio and trio.
 
     Raises RootError, NoDaemon, StartFailed, Silent, Stranger or Misfit (`cueloop_client.failures`) if no connection can be had.
     """
-    found = root if isinstance(root, Root) else find_root(root)
-    opener = Opener(found, world or real_world(""), may_start=start, seconds=timeout)
+    around = world or real_world("")
+    if isinstance(root, str) and root.startswith("ssh://"):
+        from cueloop_client.remote.place import far_place
+
+        found: Root
+        found, around = far_place(root, around)
+    else:
+        found = root if isinstance(root, Root) else find_root(root)
+    opener = Opener(found, around, may_start=start, seconds=timeout)
     raised: Exception | None = None
     async with anyio.create_task_group() as group:
         client = Client(opener, group, timeout)

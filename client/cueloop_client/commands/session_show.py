@@ -22,7 +22,7 @@ def run(context: Context) -> int:
         return 0
     context.print_title(headline(found))
     root = context.root()
-    if text(found.get("state")) == "missing" and not os.path.lexists(root.join(".cueloop")):
+    if text(found.get("state")) == "missing" and context.far is None and not os.path.lexists(root.join(".cueloop")):
         context.print("\n".join(why_no_daemon(root) or ()))
     else:
         context.print(particulars(found))

@@ -265,8 +265,8 @@ def run_checks(one: Repository) -> None:
         equal((lives(agent), len((one.agent / "calls.jsonl").read_text().splitlines())), (True, 1))
         one.release("go1")
         until(lambda: one.active_run() is None, "the run's end")
-        record = one.json("run", "status", "--run", run["run_id"], code=None)
-        seen.append(f"agent {agent}, outcome {(record.get('run') or record).get('outcome')}")
+        record = one.json("run", "status", "--run-id", run["run_id"])
+        seen.append(f"agent {agent}, outcome {record['run']['summary']['outcome']}")
     with check("a run goes on through `systemctl --user stop`; its end starts the daemon, through the socket") as seen:
         equal(one.cueloop("run", "one", "--detach").returncode, 0)
         agent = one.agent_pid(2)
@@ -376,8 +376,8 @@ def logout_checks(one: Repository) -> None:
         until(lambda: one.show("ActiveState", unit=one.socket) == "active", "the socket")
         one.ask()
         equal((one.json("daemon", "status")["origin"], one.active_run()), ("systemd", None))
-        listed = one.json("run", "status", code=None)
-        seen.append(str((listed.get("run") or listed).get("outcome") or (listed.get("run") or listed).get("state")))
+        summary = one.json("run", "status")["run"]["summary"]
+        seen.append(f"{summary['outcome']}: {summary.get('reason_code') or summary.get('detail')}")
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ def own_environment(environ: Mapping[str, str], home: str, user: str | None, pac
 
 def _descriptors(environ: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
     count = min(_number(environ.get("LISTEN_FDS", "")) or 0, MOST_DESCRIPTORS)
-    names = environ.get("LISTEN_FDNAMES", "").split(":")
+    names = environ["LISTEN_FDNAMES"].split(":") if "LISTEN_FDNAMES" in environ else []
     if len(names) != count:
         names = ["unknown"] * count
     return tuple(zip(names, range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + count), strict=True))

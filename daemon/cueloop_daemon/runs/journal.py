@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 from pydantic import TypeAdapter
 
 from cueloop_daemon.runs.ending import over_with, told
@@ -24,9 +25,12 @@ from cueloop_daemon.runs.store import Store, Unrecordable, Unwritable, no_probe
 from cueloop_daemon.runs.types import Diverged, RunCancelled
 from cueloop_protocol.documents.envelope import Event
 
-RIDING: frozenset[tuple[ScopeName, ScopeName]] = frozenset({("phase", "finish"), ("finish", "close")})
+RIDING: frozenset[tuple[ScopeName, ScopeName]] = frozenset(
+    {("open", "begin"), ("begin", "phase"), ("phase", "finish"), ("finish", "close")}
+)
 """Where the end of a scope rides with the first commit of the next one: what is done until then may be repeated, and no order is
-acknowledged. A life that is killed in between leaves the first of the two to be read again.
+acknowledged (`begin` does that, but before the first task there was none). A life that is killed in between leaves the first of the
+two to be read again.
 """
 
 T = TypeVar("T")
@@ -171,6 +175,12 @@ class RunJournal:
     def show(self, view: bytes) -> None:
         """Keep what `active_run` says; rides with the next commit."""
         self._pending.view = view
+
+    async def heed(self) -> None:
+        """See `types.Journal`."""
+        await anyio.lowlevel.checkpoint()
+        if self._cancelled and self._idx >= len(self._records):
+            raise RunCancelled
 
     async def wait(self, wanted: Awaitable[T]) -> T:
         """See `types.Journal`. A daemon that leaves ends it as any task is ended; nothing is recorded then."""

@@ -71,6 +71,10 @@ class Journal(Protocol):
         """Say an event from beside the program (heartbeat, limits). May be lost in a crash, is never repeated."""
         ...
 
+    async def heed(self) -> None:
+        """Raise RunCancelled if the run is being cancelled and nothing is on record beyond. Commits nothing."""
+        ...
+
     async def wait(self, wanted: Awaitable[T]) -> T:
         """Wait for something that takes long. Raises RunCancelled as soon as the run is cancelled."""
         ...

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 from pydantic import TypeAdapter
 
@@ -92,7 +91,7 @@ def again(make: Callable[[], Awaitable[T]]) -> Callable[[bool], Awaitable[T]]:
 
 async def heed_cancel(journal: Journal) -> None:
     """Raise RunCancelled if the run is being cancelled; only where nothing is on record beyond."""
-    await journal.wait(anyio.lowlevel.checkpoint())
+    await journal.heed()
 
 
 async def warn(

@@ -58,3 +58,31 @@ async def test_who_was_there_between_two_looks_counts_too(
         tasks.cancel_scope.cancel()
     assert house.left[0] == "idle"
     assert (clock.monotonic() - begun) // 60 == pytest.approx(minutes, abs=2)
+
+
+async def test_a_run_or_a_question_keeps_the_daemon_though_nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "EVERY", 0)
+    clock = FakeClock()
+    house = House(clock)
+    begun = clock.monotonic()
+
+    def is_busy() -> bool:
+        return clock.monotonic() - begun < 10 * 3600
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(house.run, clock, lambda: 30, lambda: (0, 1), is_busy)
+        await house.going.wait()
+        tasks.cancel_scope.cancel()
+    assert (clock.monotonic() - begun) // 60 == pytest.approx(630, abs=2)
+
+
+async def test_zero_minutes_mean_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "EVERY", 0)
+    clock = FakeClock()
+    house = House(clock)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(house.run, clock, lambda: 0, lambda: (0, 1), lambda: False)
+        while clock.monotonic() < 1000 + 20 * 3600:
+            await anyio.sleep(0)
+        tasks.cancel_scope.cancel()
+    assert house.left == []

@@ -65,8 +65,11 @@ def restart(context: Context) -> Replaced:
     except Stayed as exc:
         if exc.why != "silent":
             raise
-        context.say("The daemon does not answer; it is ended, and a new one is started.")
-        stop(context)
+        if before is None:
+            raise
+        context.say(f"The daemon (process {before.pid}) does not answer; it is ended, and a new one is started.")
+        _terminate(before)
+        _see_off(context, before, world.deadline(TERM_SECONDS))
         sock, replaced = replace(root, world, world.deadline(context.start_seconds), runs_of(context))
     with sock:
         answer = ask(sock, "daemon.status", {}, world.deadline(context.start_seconds)) if replaced.how == "restart" else None

@@ -127,6 +127,21 @@ class TestStartAndStop:
         assert call(root, environ, "daemon restart --when-idle --leave-runs")[0] == 2
         call(root, environ, "daemon stop")
 
+    def test_d04_one_that_does_not_answer_is_ended_and_replaced(
+        self, root: Root, environ: dict[str, str], starts: FakeStarts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        starts.plan(mode="ready", deaf=True)
+        call(root, environ, "daemon start")
+        (pid,) = starts.pids
+        os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr("cueloop_client.control.TERM_SECONDS", 0.3)
+        error = {"code": "unknown", "message": "The daemon does not answer."}
+        starts.plan(mode="ready", stays={"why": "silent", "pid": pid, "error": error})
+        code, said = call(root, environ, "daemon restart --json")
+        assert (code, process_start_time(pid)) == (0, None)
+        assert json.loads(said.out)["pid"] == starts.pids[1]
+        assert said.err.splitlines()[0] == f"The daemon (process {pid}) does not answer; it is ended, and a new one is started."
+
     def test_d12_an_older_daemon_without_a_common_protocol_is_replaced_by_itself(
         self, root: Root, environ: dict[str, str], starts: FakeStarts, monkeypatch: pytest.MonkeyPatch
     ) -> None:

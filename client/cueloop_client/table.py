@@ -167,9 +167,9 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     **SERVICE,
     ("dial-stdio",): Command(
         module="dial_stdio",
-        summary="Make standard input and output a connection to the daemon here; what --host calls on the other machine",
+        summary="Make standard input and output a connection to the daemon here: what --host calls on the other machine",
         usage="cueloop dial-stdio",
-        example="ssh box cueloop --repo code/app dial-stdio",
+        example="cueloop dial-stdio --repo code/app",
         words=1,
         notes="JSON-RPC goes both ways, as over the socket. It leaves within two seconds of either end.",
     ),

@@ -36,8 +36,8 @@ async def connect(
 ) -> AsyncIterator[Client]:
     """A client of the repository's daemon, for as long as the block lasts; the daemon itself stays.
 
-    `root`: a Root, a folder in the repository, None for the one around the working directory, or `ssh://user@box/path`. `start`: the daemon may be
-    started, now and whenever it is lost. `timeout`: seconds for each call. Works on asyncio and trio.
+    `root`: a Root, a folder in the repository, None for the one around the working directory, or `ssh://user@box/path`.
+    `start`: the daemon may be started, now and whenever it is lost. `timeout`: seconds for each call. Works on asyncio and trio.
 
     Raises RootError, NoDaemon, StartFailed, Silent, Stranger or Misfit (`cueloop_client.failures`) if no connection can be had.
     """

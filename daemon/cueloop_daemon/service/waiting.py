@@ -58,7 +58,7 @@ def refuse_waiting(
 ) -> None:
     """Answer everybody who connects with `error` until `is_over` says so, which is asked at least each `step` seconds.
 
-    Blocking. The sockets stay open, and are not inheritable; those who are answered have a second to read it.
+    Blocking. The sockets stay open; those who are answered have a second to read it.
     """
     for sock in listening:
         sock.setblocking(False)
@@ -67,9 +67,13 @@ def refuse_waiting(
     for sock in listening:
         poll.register(sock, select.POLLIN)
     doors = {sock.fileno(): sock for sock in listening}
+    has_ended = False
     try:
-        while True:
-            ended = is_over()
+        while not has_ended or callers:
+            if not has_ended and is_over():
+                has_ended = True
+                for sock in listening:
+                    poll.unregister(sock)  # who comes from here on is for whoever serves next
             for fd, _ in poll.poll(step * 1000):
                 if fd in doors:
                     _let_in(doors[fd], callers, poll, monotonic() + SPEAK_SECONDS)
@@ -82,8 +86,6 @@ def refuse_waiting(
                         _let_go(callers, fd, poll)
                     else:
                         _tell(caller, error(), None, now)
-            if ended and not callers:
-                return
     finally:
         for fd in list(callers):
             _let_go(callers, fd, poll)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cueloop_daemon.takeover import Asked
     from cueloop_daemon.takeover.bequest import Bequest
     from cueloop_daemon.takeover.succession import Runs
+    from cueloop_daemon.workspace.workspace import Caches
 
 OWNED_BY_ANOTHER = 3
 """Exit code of a daemon that found the repository owned; the pid of the owner was printed."""
@@ -83,13 +84,14 @@ def main(argv: list[str] | None = None) -> int:
     keeper = _keeper(has_starter=asked.ready_fd is not None)
     inheritance: Inheritance | None = None
     ownership: Ownership | AlreadyOwned | None = None
+    caches: Caches | None = None
     try:
         root = open_root(asked.root)
         # A daemon must not hold the folder it was started in, nor die with it.
         os.chdir("/")
         keeper = Keeper(keeper.origin, take_socket(keeper.origin, root, os.getuid()), keeper.notifier)
         if asked.take_over is not None:
-            found = _take_over(root, asked.take_over)
+            found, caches = _take_over(root, asked.take_over)
             if isinstance(found, Stays):
                 return _owner_stays(ready, root, found)
             if isinstance(found, Inheritance):
@@ -117,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
         if standing is not None:
             return _leave_to_manager(root, ownership, ready, standing)
     try:
-        left = _serve(root, ownership, ready, inheritance, keeper)
+        left = _serve(root, ownership, ready, inheritance, caches, keeper)
     finally:
         ownership.release(*(f"{folder}/{root_hash(root)}" for folder in runtime_folders(os.environ, os.getuid())))
     # Only now, as nobody's daemon: who waits at a manager's socket is told for some seconds yet.
@@ -166,20 +168,20 @@ class NotProven(Exception):
         self.code = getattr(exc, "code", "unknown")
 
 
-def _take_over(root: Root, runs: Runs) -> Asked:
-    """Ask the owner for its place, once all that can fail without it has not. Raises PlaceError and NotProven."""
+def _take_over(root: Root, runs: Runs) -> tuple[Asked, Caches]:
+    """Ask the owner for its place, once all that can fail without it has not, and all files are read. PlaceError, NotProven."""
     gc.disable()  # see `_serve`
     from cueloop_daemon.app import StartFailed, prove
     from cueloop_daemon.takeover.ours import this_version
 
     try:
-        prove(root, pwd.getpwuid(os.getuid()).pw_dir, os.getuid())
+        caches = prove(root, pwd.getpwuid(os.getuid()).pw_dir, os.getuid())
     except StartFailed as exc:
         raise NotProven(exc) from exc
     found = ask(root, os.getuid(), os.environ, this_version(runs))
     if isinstance(found, Inheritance):
         found.await_files()
-    return found
+    return found, caches
 
 
 def _owner_stays(ready: Ready, root: Root, found: Stays) -> int:
@@ -196,12 +198,14 @@ def version_line() -> str:
     return f"cueloopd {build().line(PROTOCOL_VERSION)}"
 
 
-def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int | Exception:
+def _serve(
+    root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, caches: Caches | None, keeper: Keeper
+) -> int | Exception:
     """The exit code, or why it could not start."""
     # What is made while starting lives as long as the daemon: walking it again and again is a tenth of the start.
     gc.disable()
     try:
-        return _serve_as(root, ownership, ready, inheritance, keeper)
+        return _serve_as(root, ownership, ready, inheritance, caches, keeper)
     except Exception as exc:
         if keeper.activated is None:
             raise
@@ -209,12 +213,15 @@ def _serve(root: Root, ownership: Ownership, ready: Ready, inheritance: Inherita
         return Broken(f"the daemon broke down: {type(exc).__name__}")
 
 
-def _serve_as(root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, keeper: Keeper) -> int | Exception:
+def _serve_as(
+    root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, caches: Caches | None, keeper: Keeper
+) -> int | Exception:
     from cueloop_daemon.app import StartFailed, run_daemon
 
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
-        left = run_daemon(root, ownership, dict(os.environ), home, ready.say, inheritance=inheritance, keeper=keeper)
+        environ = dict(os.environ)
+        left = run_daemon(root, ownership, environ, home, ready.say, inheritance=inheritance, caches=caches, keeper=keeper)
     except (PlaceError, NotWritable, StartFailed) as exc:
         return exc
     finally:

@@ -54,7 +54,7 @@ from cueloop_daemon.watch.alarm import Alarm
 from cueloop_daemon.watch.choose import ChosenWatcher
 from cueloop_daemon.watch.clock import Clock, SystemClock
 from cueloop_daemon.workspace.files import read_regular
-from cueloop_daemon.workspace.workspace import Workspace
+from cueloop_daemon.workspace.workspace import Caches, Workspace, warm
 from cueloop_protocol.base import to_json_bytes
 from cueloop_protocol.codes import RpcError, run_active, shutting_down
 from cueloop_protocol.identity import boot_id, process_start_time
@@ -104,6 +104,8 @@ class Setting:
     """From now on the process has so many seconds to end, whatever hangs."""
     inheritance: Inheritance | None = None
     """What a predecessor left to us."""
+    caches: Caches | None = None
+    """Files that were read before that."""
     keeper: Keeper = Keeper()
     """Who started us, and is to be told how we are."""
 
@@ -116,14 +118,16 @@ class Left:
     is_closed: bool
 
 
-def prove(root: Root, home: str, uid: int) -> None:
-    """Raise what would keep a daemon from starting, as far as looking tells: so that nobody leaves for a successor that cannot be.
+def prove(root: Root, home: str, uid: int) -> Caches:
+    """Do what can be done of a start while another daemon serves: see what would keep it from succeeding, and read all files.
 
-    Raises StartFailed and PlaceError.
+    Raises StartFailed and PlaceError, so that nobody leaves for a successor that cannot be.
     """
-    load_own_settings(Caller(home, None))
+    caller = Caller(home, None)
+    load_own_settings(caller)
     ensure_private_folder(local_folder(uid), uid)
     refuse_newer_databases(root, home)
+    return warm(root, caller, SystemClock())
 
 
 def run_daemon(
@@ -134,9 +138,10 @@ def run_daemon(
     say: Say,
     *,
     inheritance: Inheritance | None = None,
+    caches: Caches | None = None,
     keeper: Keeper,
 ) -> Left:
-    """Serve until told to leave. `say` tells the starter that the daemon is ready.
+    """Serve until told to leave. `say` tells the starter that the daemon is ready; `caches` is what `prove` has read.
 
     Raises PlaceError, NotWritable and StartFailed where it cannot start.
     """
@@ -152,6 +157,7 @@ def run_daemon(
         new_epoch=lambda: uuid.uuid4().hex[:16],
         overdue=end_by,
         inheritance=inheritance,
+        caches=caches,
         keeper=keeper,
     )
     daemon = Daemon(setting, ownership, say)
@@ -243,8 +249,10 @@ class Daemon:
             return to_json_bytes(answers.subscription_snapshot(view.snapshot, clock.now(), self._questions()))
 
         hub = Hub(Journal(place, clock.monotonic), snapshot_for)
+        setting = self._setting
+        git = Git(setting.environ)
         workspace = Workspace(
-            self._setting.root, self._default, clock=clock, next_revision=hub.next_revision, git=Git(self._setting.environ)
+            setting.root, self._default, clock=clock, next_revision=hub.next_revision, git=git, caches=setting.caches
         )
         async with anyio.create_task_group() as tasks:
             await tasks.start(hub.run)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SERVING_SECONDS = 10.0
+SERVING_SECONDS = 30.0
 """What an heir has from the end of our databases until it serves; then it is ended, and who waits is told to come again."""
 
 

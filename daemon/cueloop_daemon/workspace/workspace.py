@@ -6,6 +6,7 @@ import gc
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_process
@@ -37,6 +38,27 @@ BIG_QUEUE = 256 * 1024
 """A queue file from this size (bytes) is parsed in a worker process: a C parser holds the interpreter for the whole parse."""
 
 
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """What was read of the files, by path; believed only as long as their stat is the same."""
+
+    files: FileCache
+    queues: QueueCache
+
+    @classmethod
+    def empty(cls, clock: Clock) -> Caches:
+        """Nothing was read yet."""
+        wall_ns = wall_clock_ns(clock)
+        return cls(FileCache(wall_ns), QueueCache(wall_ns))
+
+
+def warm(root: Root, caller: Caller, clock: Clock) -> Caches:
+    """Read everything that the caller's answers depend on, here and now: for who must answer soon and has the time before."""
+    caches = Caches.empty(clock)
+    Loader(root, caches.files, caches.queues, wall_clock_ns(clock)).load(caller)
+    return caches
+
+
 class Workspace:
     """All views of one repository. `changed` is called after any view was swapped, from the event loop."""
 
@@ -48,7 +70,9 @@ class Workspace:
         clock: Clock,
         next_revision: Callable[[], int],
         git: Git,
+        caches: Caches | None = None,
     ) -> None:
+        """`caches`: files that this process has read already (`warm`)."""
         self.root = root
         self.default = default
         self.active_run: ActiveRun | None = None
@@ -64,8 +88,9 @@ class Workspace:
         self._git = git
         self._views: OrderedDict[Caller, View] = OrderedDict()
         self._latest: View | None = None
-        self._queues = QueueCache(wall_ns)
-        self._loader = Loader(root, FileCache(wall_ns), self._queues, wall_ns)
+        caches = caches or Caches.empty(clock)
+        self._queues = caches.queues
+        self._loader = Loader(root, caches.files, self._queues, wall_ns)
         self._dirty_views: set[View] = set()
         self._dirt_wanted = anyio.Event()
         self._loading = anyio.Lock()

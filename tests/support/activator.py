@@ -18,13 +18,8 @@ from cueloop_protocol.roots import open_root
 from support.wire import SECONDS
 from support.world import AT_HOME, World
 
-EXEC = """
-import os, sys
-for number, wanted in ((int(sys.argv[1]), 3),):
-    os.dup2(number, wanted, inheritable=True)
-os.environ["LISTEN_PID"] = str(os.getpid())
-os.execv(sys.argv[2], sys.argv[2:])
-"""
+EXEC = 'LISTEN_PID=$$ exec "$@"'
+"""For a shell: the process that is executed is the one that the socket is for."""
 
 
 class Activator:
@@ -97,10 +92,15 @@ class Activator:
         program = [sys.executable, "-P", str(AT_HOME), str(self.world.home), "--root", str(self.world.repository.path)]
         with self.log.open("ab") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-IS", "-c", EXEC, str(self._door.fileno()), *program], pass_fds=(self._door.fileno(),),
+                ["/bin/sh", "-c", EXEC, "sh", *program], preexec_fn=self._pass_on, close_fds=False,
                 env=self.environ(), stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True, cwd="/",
             )  # fmt: skip
         self.started.append(process)
+
+    def _pass_on(self) -> None:
+        """In the new process, before the program: the socket is its third descriptor."""
+        os.dup2(self._door.fileno(), 3)
+        os.set_inheritable(3, True)
 
     def _listen(self) -> None:
         self._said.settimeout(0.05)

@@ -40,7 +40,7 @@ def state_of(file: Sealed) -> State:
     """
     try:
         content = _read(file.path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return "missing"
     except OSError:
         return "foreign"

@@ -6,7 +6,7 @@ WORKERS ?= 2
 READY := $(VENV)/.ready
 SHELL := /bin/sh
 
-.PHONY: help run test check bench cover lock docs agents packages clean
+.PHONY: help run test check bench cover lock docs agents systemd packages clean
 
 help:
 	@echo "make run            the daemon on a sample repository, ends by itself (REPO=path: on yours, until Ctrl-C)"
@@ -16,6 +16,7 @@ help:
 	@echo "make cover          branch coverage"
 	@echo "make agents         the real agent CLIs, from npm, against a local stand-in of their model APIs (docs/runners.md)"
 	@echo "make packages       sdist and wheel through pip, pipx and uv into new environments; needs a registry (docs/packaging.md)"
+	@echo "make systemd        the service under a real systemd, in a container: root and systemd-nspawn (ROOT=folder of its system)"
 	@echo "make docs           the generated pages"
 	@echo "make lock           renew constraints.txt"
 
@@ -49,6 +50,9 @@ cover: $(READY)
 	"$(BIN)/python" -m coverage erase
 	"$(BIN)/python" -m coverage run -m pytest -q
 	"$(BIN)/python" -m coverage report --skip-covered --show-missing
+
+systemd: $(READY)
+	"$(BIN)/python" tests/service/real_systemd.py "$(or $(ROOT),$(CURDIR)/$(VENV)/systemd)"
 
 docs: $(READY)
 	"$(BIN)/python" -m cueloop_protocol.reference > docs/protocol.md

@@ -29,6 +29,7 @@ from cueloop_daemon.runs.state import State
 from cueloop_daemon.runs.surroundings import Living, Surroundings
 from cueloop_daemon.runs.types import Journal, OwedRow, World
 from cueloop_daemon.store.atomic import Author, write_file
+from cueloop_daemon.service.origin import WOKEN
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.store.settings import Settings
 from cueloop_daemon.store.system import System
@@ -153,7 +154,7 @@ def _shim_setting(parts: Running, folders: RunFolders) -> ShimSetting:
         boot_now=boot_id(),
         executable=sys.executable,
         daemon_argv=_daemon_argv(parts.root),
-        daemon_env=dict(parts.environ),
+        daemon_env={**parts.environ, WOKEN: "demand"},
         budget=lambda: parts.settings().run_output_limit_mib * MIB,
         judge=judge_with(lambda: (os.getpid(),), is_alive),
         processes=system_processes(),

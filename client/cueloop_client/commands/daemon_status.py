@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from cueloop_client.context import Context
 
+ORIGINS = {"demand": "a command", "hand": "hand", "systemd": "systemd", "launchd": "launchd"}
+
 
 def run(context: Context) -> int:
     """Say how the daemon is; exit code 3 if none runs. Never starts one."""
@@ -55,6 +57,7 @@ def rows(status: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("process", str(count(status.get("pid")))),
         ("version", text(status.get("daemon_version"))),
+        ("started by", ORIGINS.get(text(status.get("origin")), "")),
         ("newer", waiting(text(status.get("daemon_version")), bool(run))),
         ("state", text(status.get("state"))),
         ("up for", age_text(int(uptime)) if isinstance(uptime, int | float) else ""),

@@ -28,8 +28,8 @@ from cueloop_daemon.runs.shims import ShimCarriers, ShimSetting
 from cueloop_daemon.runs.state import State
 from cueloop_daemon.runs.surroundings import Living, Surroundings
 from cueloop_daemon.runs.types import Journal, OwedRow, World
-from cueloop_daemon.store.atomic import Author, write_file
 from cueloop_daemon.service.origin import WOKEN
+from cueloop_daemon.store.atomic import Author, write_file
 from cueloop_daemon.store.session_store import SessionStore
 from cueloop_daemon.store.settings import Settings
 from cueloop_daemon.store.system import System

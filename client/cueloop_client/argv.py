@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 GLOBAL = (
     Flag("repo", "PATH", "the repository, instead of the one around the working directory"),
-    Flag("host", "SSH_URL", "a repository on another machine: ssh://user@box:port/path/to/repo, or ssh://box/~/path"),
+    Flag("host", "SSH_URL", "a repository on another machine: ssh://user@box:port/path, or ssh://box/~/path"),
     Flag("no-daemon", None, "answer in this process: the same answer, and no background process (reading commands)"),
     Flag("json", None, "print JSON"),
     Flag("timeout", "SECONDS", "how long to wait for the daemon's answer (default 10)"),

@@ -18,6 +18,8 @@ class Command(Frozen):
     """`--no-daemon` can be said: it only reads, or never needs a daemon."""
     there: bool = False
     """It works on files and processes: for a repository on another machine the whole command is run there."""
+    here: bool = False
+    """It is about this machine, whatever CUELOOP_HOST says."""
     words: int = 0
     """How many arguments without a name it takes at most."""
     machine: bool = False

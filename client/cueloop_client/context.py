@@ -112,13 +112,17 @@ def make_context(world: World, command: Command, values: Values, argv: Sequence[
     if values.text("color") not in (None, "auto", "always", "never"):
         raise Usage("--color takes auto, always or never.")
     far: FarRoot | None = None
-    host = values.text("host") or world.environ.get("CUELOOP_HOST")
-    if host and not command.words:
+    host = values.text("host")
+    if host is not None and values.has("repo"):
+        raise Usage("--repo and --host contradict each other: the path is part of --host.")
+    if host is not None and command.here:
+        raise Usage("--host is not for this command: it is what --host calls on the other machine.")
+    if host is None and not command.here and not values.has("repo"):
+        host = world.environ.get("CUELOOP_HOST") or None
+    if host is not None:
         from cueloop_client.remote.place import far_place
 
-        if values.has("repo"):
-            raise Usage("--repo and --host contradict each other: the path is part of --host.")
-        far, world = far_place(host, world)
+        far, world = far_place(host, world, machine=command.machine)
     return Context(world, command, values, _seconds(values.text("timeout")), tuple(argv), far)
 
 

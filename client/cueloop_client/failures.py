@@ -57,6 +57,22 @@ class Unsent(Lost):
     """The connection ended before the request was with the daemon, whole: nothing was carried out."""
 
 
+class Unreachable(Failure):
+    """The machine of the repository, or the cueloop on it, cannot be reached; a second attempt would end in the same way."""
+
+    word = "network_error"
+
+
+class Unreached(Unreachable):
+    """The machine of the repository cannot be reached now. Nothing was done there; later it may be."""
+
+
+class Barred(Failure):
+    """What stands there keeps a daemon from owning the repository."""
+
+    word = "permission_denied"
+
+
 class BadAnswer(Failure):
     """What came back is no answer to what was asked: not JSON-RPC, another id, or over the limit."""
 

@@ -5,12 +5,14 @@ What must ask whether it is here asks for a `FarRoot`; everything after the conn
 
 from __future__ import annotations
 
+import os
+
 from cueloop_protocol.roots import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Protocol
 
     from cueloop_client.world import Deadline
@@ -37,3 +39,17 @@ class FarRoot(Root):
     def join(self, *parts: str) -> str:
         """Raises ValueError: the files are elsewhere."""
         raise ValueError(f"{self.path} is on another machine")
+
+
+LOGIN_PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""Like the pauses between attempts to connect here, where each attempt is a login on another machine, which may count them."""
+
+
+def pause_before(attempt: int, root: Root, here: Sequence[float]) -> float:
+    """Seconds before the attempt with this number, from 0, to connect again; `here` is for repositories on this machine.
+
+    Far away it varies by a quarter, so that many who lost one network do not come back as one.
+    """
+    pauses = LOGIN_PAUSES if isinstance(root, FarRoot) else here
+    pause = pauses[min(attempt, len(pauses) - 1)]
+    return pause * (0.75 + os.urandom(1)[0] / 510) if isinstance(root, FarRoot) else pause

@@ -6,6 +6,7 @@ from cueloop_client.again import until_served
 from cueloop_client.calling import with_caller
 from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure, Lost, NoDaemon
+from cueloop_client.far import FarRoot
 from cueloop_client.reach import may_have_daemon, reach_or_upgrade, why_no_daemon
 
 TYPE_CHECKING = False
@@ -33,6 +34,8 @@ def read(context: Context, method: str, params: Mapping[str, Any], *, may_start:
     except Lost:  # it left just then; to read twice harms nobody
         return _from_daemon(context, root, method, asked, may_start)
     except NoDaemon:
+        if isinstance(root, FarRoot):
+            raise
         return answer_here(context, root, method, asked)
 
 

@@ -60,10 +60,10 @@ def _call(asked: Ours, argv: Sequence[str], world: World) -> int:
     command = COMMANDS[asked.command]
     values = parse((*GLOBAL, *command.flags), asked.argv)
     context = make_context(world, command, values, argv)
-    if context.far is not None and (command.there or context.without_daemon):
-        from cueloop_client.remote.elsewhere import run_there
+    if context.far is not None:
+        from cueloop_client.remote.elsewhere import call
 
-        return run_there(context, asked.command, asked.argv)
+        return call(context, asked.command, asked.argv)
     code: int = import_module(f"cueloop_client.commands.{command.module}").run(context)
     return code
 

@@ -31,7 +31,14 @@ class Trail(Frozen):
 
 
 def pass_on(name: str, argv: Sequence[str], environ: Mapping[str, str], program: str, pid: int) -> NoReturn:
-    """Become the Rust tool with exactly these arguments. Raises Usage if there is none, or only a way in circles."""
+    """Become the Rust tool with exactly these arguments. Raises Usage if there is none, or only a way in circles.
+
+    Not while CUELOOP_HOST names another machine, unless `rust` says what is meant: it would work on what is here.
+    """
+    if environ.get("CUELOOP_HOST") and name != "rust":
+        raise Usage(
+            f"`{name}` is passed on to the Rust tool, which works here and not where CUELOOP_HOST says: unset that, or use `rust`."
+        )
     trail, met = _met(environ, program, pid)
     target = find_tool(name, environ, met, trail.depth)
     found = identity(target)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import select
 
-from cueloop_client.failures import BadAnswer, Lost, NoDaemon, Silent, StartFailed
+from cueloop_client.failures import BadAnswer, Lost, NoDaemon, Silent, StartFailed, Unreachable, Unreached
+from cueloop_client.far import pause_before
 from cueloop_client.fast import change
 from cueloop_client.run_feed import Feed, Pending
 from cueloop_client.run_tell import interruption
@@ -124,7 +125,7 @@ class Follower:
         """Ask the daemon, which is started if need be, and go on; the answer is looked at when it comes."""
         try:
             self._pending.append((Pending(self._context, method, params), params, tries))
-        except (Lost, NoDaemon, Silent, StartFailed) as exc:
+        except (Lost, NoDaemon, Silent, StartFailed, Unreachable) as exc:
             self._teller.aside(f"{exc.message} {exc.detail or ''}".rstrip())
 
     def _turn(self) -> None:
@@ -186,13 +187,13 @@ class Follower:
     def _connect(self) -> None:
         """The first connection, or one in place of a lost one, whose daemon is started unless it was stopped on purpose."""
         if self._attempt or self._was_open:
-            pause = PAUSES[min(self._attempt, len(PAUSES) - 1)]
+            pause = pause_before(self._attempt, self._context.root(), PAUSES)
             if poll([self._signals.fileno()], pause):
                 return
         self._attempt += 1
         try:
             self._feed.open(start=self._feed.reason != "stopped" or not self._was_open)
-        except (Lost, NoDaemon, Silent, StartFailed) as exc:
+        except (Lost, NoDaemon, Silent, StartFailed, Unreached) as exc:
             is_patient = self._was_open and not isinstance(exc, StartFailed)
             if not is_patient and self._attempt >= STARTS:
                 raise

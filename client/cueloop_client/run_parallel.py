@@ -27,6 +27,10 @@ def pass_on_if_parallel(context: Context, mode: str) -> None:
     document = member(read(context, "config.resolve", {"resume": False}), "document")
     if member(document, "safety").get("parallel_configured") is not True:
         return
+    if context.far is not None:
+        raise Usage(
+            "parallel.workers is configured there: such a loop is the Rust tool's, which knows no other machine. Start it there."
+        )
     if not may_pass_on("run loop", world.environ, world.program, os.getpid()):
         return
     surplus = next((option for option in NOT_PASSED_ON if context.values.has(option)), None)

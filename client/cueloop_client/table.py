@@ -170,6 +170,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
         summary="Make standard input and output a connection to the daemon here: what --host calls on the other machine",
         usage="cueloop dial-stdio",
         example="cueloop dial-stdio --repo code/app",
+        here=True,
         words=1,
         notes="JSON-RPC goes both ways, as over the socket. It leaves within two seconds of either end.",
     ),

@@ -164,8 +164,8 @@ class TestMachine:
         assert (called.code, called.out) == (2, "")
         assert called.err == "cueloop: There is no option --frob.\n"
         assert call(root, environ, "machine config resolve extra").code == 2
-        assert call(root, environ, "--host ssh://x machine config resolve").err.startswith(
-            "cueloop: --host is not in this version"
+        assert call(root, environ, "--host ssh://x/y machine config resolve").err == (
+            "cueloop: --repo and --host contradict each other: the path is part of --host.\n"
         )
 
     def test_a_lone_surrogate_does_not_break_the_output(self, root: Root, environ: dict[str, str]) -> None:

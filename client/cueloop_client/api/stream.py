@@ -9,7 +9,8 @@ import anyio
 
 from cueloop_client.api.link import Link, Opener
 from cueloop_client.exchange import result_of
-from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon, Silent, Unsent
+from cueloop_client.failures import BadAnswer, Failure, Lost, NoDaemon, Silent, Unreached, Unsent
+from cueloop_client.far import pause_before
 from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
 from cueloop_protocol.frozen import Frozen
 
@@ -100,11 +101,11 @@ class Stream:
     async def _open_again(self) -> Link:
         attempt = 0
         while True:
-            await anyio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
+            await anyio.sleep(pause_before(attempt, self._opener.root, PAUSES))
             attempt += 1
             try:
                 return await self._open(start=self._reason != "stopped")
-            except (Lost, NoDaemon, Silent):
+            except (Lost, NoDaemon, Silent, Unreached):
                 continue
             except RpcError as exc:
                 if exc.code != SHUTTING_DOWN:

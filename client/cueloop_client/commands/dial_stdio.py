@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from cueloop_client.failures import Failure, NoDaemon
+from cueloop_client.failures import Barred, Failure, NoDaemon
 from cueloop_client.fast import connected
 from cueloop_client.reach import why_no_daemon
-from cueloop_client.remote.bridge import Bridge
+from cueloop_client.remote.bridge import Beats, Bridge
 from cueloop_client.remote.paths import expanded
-from cueloop_client.remote.word import from_word, greeting
-from cueloop_protocol.codes import RpcError, error_document
+from cueloop_client.remote.word import from_word, greeting, line_of
+from cueloop_protocol.codes import RpcError, error_document, shutting_down
 from cueloop_protocol.roots import RootError, find_root, shown
 
 TYPE_CHECKING = False
@@ -32,16 +32,17 @@ def run(context: Context) -> int:
     nonce = asked.get("nonce")
     if not isinstance(nonce, str):
         with _connect(context, context.root(), True) as sock:
-            return _copy(context, sock, 0.0)
+            return _copy(context, sock, None)
     try:
         root = root_of(context, asked.get("repo"))
         sock = _connect(context, root, asked.get("start") is True)
     except (NoDaemon, Failure, RootError, RpcError) as exc:
         return _refuse(context, nonce, exc)
     with sock:
-        context.world.write(1, greeting(nonce, {"state": "connected", **_who(context, root)}))
-        idle = asked.get("idle")
-        return _copy(context, sock, float(idle) if isinstance(idle, int) else 0.0)
+        beats = _beats(asked)
+        told = {"state": "connected", "beats": beats is not None, **_who(context, root)}
+        context.world.write(1, greeting(nonce, told))
+        return _copy(context, sock, beats)
 
 
 def root_of(context: Context, repo: object) -> Root:
@@ -51,13 +52,25 @@ def root_of(context: Context, repo: object) -> Root:
 
 def _connect(context: Context, root: Root, start: bool) -> socket.socket:
     if start and (found := why_no_daemon(root)) is not None:
-        raise Failure(*found, word="permission_denied")
+        raise Barred(*found)
     return connected(context, root, start)
 
 
-def _copy(context: Context, sock: socket.socket, idle: float) -> int:
-    Bridge(0, 1, sock, context.world.monotonic, idle).run()
+def _copy(context: Context, sock: socket.socket, beats: Beats | None) -> int:
+    Bridge(0, 1, sock, context.world.monotonic, beats).run(_last_words)
     return 0
+
+
+def _last_words(bridge: Bridge) -> bytes:
+    """A daemon that ends before it has taken a byte of the client has done nothing, and the client, far off, cannot know that."""
+    return b"" if bridge.delivered else line_of({"jsonrpc": "2.0", "id": None, "error": shutting_down("replaced").to_wire()})
+
+
+def _beats(asked: Mapping[str, Any]) -> Beats | None:
+    every, idle = asked.get("beat"), asked.get("idle")
+    if isinstance(every, int | float) and isinstance(idle, int | float) and every > 0 and idle > 0:
+        return Beats(float(every), float(idle))
+    return None
 
 
 def _who(context: Context, root: Root) -> dict[str, Any]:

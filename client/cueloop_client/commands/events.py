@@ -41,6 +41,7 @@ def run(context: Context) -> int:
     root = context.root()
     if (found := why_no_daemon(root)) is not None:
         raise Failure(*found, word="permission_denied")
+    context.world.caller()  # another machine is asked now, where Ctrl-C still interrupts a login
     anyio.run(_follow if context.values.has("follow") else _print_log, context, since)
     return 0
 

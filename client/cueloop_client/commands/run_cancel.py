@@ -12,7 +12,7 @@ CANCEL_SECONDS = 120.0
 
 def run(context: Context) -> int:
     """End the run now and wait until it has ended. Raises RpcError, and Failure if no run is active."""
-    patient = Context(context.world, context.command, context.values, max(context.seconds, CANCEL_SECONDS))
+    patient = Context(**{**vars(context), "seconds": max(context.seconds, CANCEL_SECONDS)})
     result = ask_about_run(patient, "run.cancel")
     if context.json:
         context.print_json(result)

@@ -1,10 +1,14 @@
-"""Commands that work on a machine's own files and processes are run on that machine. Standard library only."""
+"""Commands for a repository on another machine. Those that work on its files and processes are run there. Standard library only."""
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import subprocess
+import threading
 
+from cueloop_client.failures import Barred
 from cueloop_client.remote import ssh
 from cueloop_client.remote.url import parse_host
 from cueloop_client.remote.word import from_word, to_word
@@ -14,34 +18,73 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cueloop_client.context import Context
+    from cueloop_client.remote.url import HostUrl
     from cueloop_client.world import World
 
 HOST = "--host"
+WITHOUT = "--no-daemon"
 
 
-def run_there(context: Context, command: Sequence[str], argv: Sequence[str]) -> int:
-    """Run the command on the machine of its repository: its output, its questions and its exit code are this one's.
+def call(context: Context, words: Sequence[str], argv: Sequence[str]) -> int:
+    """Do the command `words` with the options `argv`: here over a connection to the daemon there, or there. Gives the exit code.
 
-    Raises SshFailed where there is no connection or no cueloop. A Ctrl-C is for the command there, if it has a terminal.
+    What reads is answered there without a daemon where none may own the repository, as it would be here. Raises what commands do.
+    """
+    from importlib import import_module
+
+    command = context.command
+    if command.there or context.without_daemon:
+        return run_there(context, words, argv)
+    try:
+        code: int = import_module(f"cueloop_client.commands.{command.module}").run(context)
+    except Barred:
+        if not command.without_daemon:
+            raise
+        return run_there(context, words, [WITHOUT, *argv])
+    return code
+
+
+def run_there(context: Context, words: Sequence[str], argv: Sequence[str]) -> int:
+    """Run the command on the machine of its repository: its output and its exit code are this one's.
+
+    On a terminal, Ctrl-C is for the command there. Raises Unreachable where there is no connection or no cueloop.
     """
     world = context.world
     url = parse_host(context.values.text("host") or world.environ["CUELOOP_HOST"])
-    word = to_word({"argv": [*command, *_without_host(argv)], "repo": url.path})
-    has_terminal = world.is_terminal(0) and world.is_terminal(1)
-    line = ssh.command_line(url, world.environ, "at-host", word, may_ask=world.is_terminal(2), terminal=has_terminal)
+    plain = ["--no-color"] if world.environ.get("NO_COLOR") else []
+    word = to_word({"command": [*words], "argv": [*plain, *_without_host(argv)], "repo": url.path})
+    for_program = context.command.machine or context.json
+    terminal = not for_program and all(map(world.is_terminal, (0, 1, 2)))
+    may_ask = world.is_terminal(0) and world.is_terminal(2)
+    line = ssh.command_line(url, world.environ, "at-host", word, may_ask=may_ask, terminal=terminal)
+    code, said = _called(line, ssh.environment(world.environ, may_ask=may_ask), terminal=terminal, keep=for_program)
+    return _understood(url, world, code, said)
+
+
+def _called(line: Sequence[str], environ: dict[str, str], *, terminal: bool, keep: bool) -> tuple[int, bytes]:
+    """Exit code, and what was said on standard error if that is kept. What comes after our own input is not for ssh to read."""
     try:
-        process = subprocess.Popen(line, env=dict(world.environ))
+        process = subprocess.Popen(
+            line, env=environ, stdin=None if terminal else subprocess.DEVNULL, stderr=subprocess.PIPE if keep else None
+        )
     except OSError as exc:
-        raise ssh.not_started(line[0], exc) from exc
+        raise ssh.not_started(line[0], exc.strerror or str(exc)) from exc
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        code = process.wait()
+        _, said = process.communicate()
     finally:
         signal.signal(signal.SIGINT, before)
+    return process.returncode, said or b""
+
+
+def _understood(url: HostUrl, world: World, code: int, said: bytes) -> int:
+    lines = said.decode("utf-8", "replace").splitlines()
     if code == ssh.SSH_FAILED:
-        raise ssh.SshFailed(f"No connection to {url.machine}.")
+        raise ssh.no_connection(url.machine, lines[-1].strip() if lines else "ssh says why")
     if code == ssh.NOT_FOUND:
-        raise ssh.not_found(url.machine, "")
+        raise ssh.not_found(url.machine, lines[-1].strip() if lines else "")
+    if said:
+        world.write(2, said)
     return code if code >= 0 else 128 - code
 
 
@@ -52,11 +95,27 @@ def run_here(word: str, world: World) -> int:
     from cueloop_client.world import World
 
     asked = from_word(word)
-    argv, repo = asked.get("argv"), asked.get("repo")
-    words = [text for text in argv if isinstance(text, str)] if isinstance(argv, list) else []
     environ = {name: value for name, value in world.environ.items() if name != "CUELOOP_HOST"}
     here = World(**{**vars(world), "environ": environ})
-    return run([*words, f"--repo={expanded(repo, here)}"], here)
+    if not world.is_terminal(1):
+        _leave_with_our_reader()
+    return run([*_texts(asked.get("command")), f"--repo={expanded(asked.get('repo'), here)}", *_texts(asked.get("argv"))], here)
+
+
+def _leave_with_our_reader() -> None:
+    """Without a terminal nobody hangs up: a command that waits would never know that ssh is gone."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(1, 0)
+        if any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll()):
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _without_host(argv: Sequence[str]) -> list[str]:

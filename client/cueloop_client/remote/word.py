@@ -25,9 +25,7 @@ MARKER = b"\0cueloop-dial "
 
 def to_word(value: Mapping[str, Any]) -> str:
     """The word for an object. Raises Usage if it is too long for a command line."""
-    text = (
-        base64.urlsafe_b64encode(json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")).decode().rstrip("=")
-    )
+    text = base64.urlsafe_b64encode(line_of(value)).decode().rstrip("=")
     if len(text) > LONGEST:
         raise Usage("These arguments are too long to be handed to another machine.")
     return text
@@ -46,16 +44,20 @@ def from_word(word: str) -> dict[str, Any]:
 
 def greeting(nonce: str, value: Mapping[str, Any]) -> bytes:
     """The line that the other side writes first."""
-    return (
-        MARKER
-        + nonce.encode("ascii")
-        + b" "
-        + json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-        + b"\n"
-    )
+    return MARKER + nonce.encode("ascii") + b" " + line_of(value)
 
 
-def find_greeting(data: bytes, nonce: str) -> tuple[int, int] | None:
+def line_of(value: Mapping[str, Any]) -> bytes:
+    """The object as one line of ASCII, its end included."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def has_greeting_begun(data: bytes | bytearray, nonce: str) -> bool:
+    """Whether its marker has come."""
+    return MARKER + nonce.encode("ascii") + b" " in data
+
+
+def find_greeting(data: bytes | bytearray, nonce: str) -> tuple[int, int] | None:
     """Where the greeting's line begins and ends in what came so far, its line end included; None if it is not whole yet."""
     begin = data.find(MARKER + nonce.encode("ascii") + b" ")
     end = data.find(b"\n", begin) if begin >= 0 else -1

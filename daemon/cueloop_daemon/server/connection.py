@@ -6,58 +6,27 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
 from typing import Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from anyio.abc import TaskGroup
 from pydantic import BaseModel
 
 from cueloop_daemon.server.batch import Batch
 from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle
-from cueloop_daemon.server.dispatch import Bound, Dispatcher
+from cueloop_daemon.server.dispatch import Bound
 from cueloop_daemon.server.envelope import Invalid, Message, messages, notification, read, refusal
-from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.parting import CHUNK, is_gone, part
-from cueloop_daemon.server.requests import Clock, Peer
-from cueloop_daemon.server.traffic import Traffic
+from cueloop_daemon.server.requests import Peer
+from cueloop_daemon.server.shell import Shell
 from cueloop_daemon.server.writer import Writer
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError
 from cueloop_protocol.framing import Decoder, FrameError
-from cueloop_protocol.values import dataclass
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the server has done since it began."""
-
-    connections: int = 0
-    refused: int = 0
-    requests: int = 0
-    durable: int = 0
-    """Calls under way that outlive their connection."""
-    traffic: Traffic = field(default_factory=Traffic)
-
-
-@dataclass(frozen=True, slots=True)
-class Shell(Generic[S]):
-    """What all connections of a server share."""
-
-    dispatcher: Dispatcher[S]
-    services: S
-    clock: Clock
-    limits: Limits
-    durable: TaskGroup
-    """Where calls run that outlive their connection."""
-    refusal: Callable[[], RpcError | None]
-    """What requests are answered with once the server ends; None until then."""
-    counters: Counters = field(default_factory=Counters)
 
 
 class Connection(Generic[S]):

@@ -12,13 +12,14 @@ from typing import Generic, TypeVar
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from cueloop_daemon.server.connection import Connection, Counters, Shell
+from cueloop_daemon.server.connection import Connection
 from cueloop_daemon.server.dispatch import Dispatcher
 from cueloop_daemon.server.door import Door, Stranger, Wait, who
 from cueloop_daemon.server.limits import Limits
 from cueloop_daemon.server.listener import Accept, Listener, accept_one
 from cueloop_daemon.server.parting import turn_away
 from cueloop_daemon.server.requests import Clock, Table
+from cueloop_daemon.server.shell import Counters, Shell
 from cueloop_daemon.server.traffic import Traffic
 from cueloop_protocol import codes
 from cueloop_protocol.codes import RpcError

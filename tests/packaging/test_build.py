@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import json
 import os
+import runpy
 import shutil
 import stat
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cueloop_protocol.version import __version__
-from support.builds import COMMIT_DATE, SECONDS, Build, environment, git, sources
+from support.builds import COMMIT_DATE, ROOT, SECONDS, Build, environment, git, sources
 
 Builds = tuple[Build, Build]
 MADE = {"PKG-INFO", "protocol/cueloop_protocol/_build.py"}
@@ -63,13 +64,21 @@ def test_the_sdist_is_the_repository_and_what_was_made_for_it(builds: Builds) ->
     assert {member.mode for member in members} <= {0o644, 0o755}
 
 
+def templates_in_wheel() -> set[str]:
+    """Where the wheel has the templates that are kept in folders of their own."""
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))
+    found = [Path(path) for path in sources() if Path(path).parts[0] in hook["TEMPLATES"]]
+    assert found
+    return {f"{hook['TEMPLATES_IN_WHEEL']}/{path.name}" for path in found}
+
+
 def test_the_wheel_has_the_three_packages_and_nothing_else(builds: Builds) -> None:
     with zipfile.ZipFile(builds[1].wheel) as wheel:
         infos = wheel.infolist()
     names = {info.filename for info in infos}
     packages = {path.split("/", 1)[1] for path in sources() if path.split("/", 1)[0] in ("protocol", "client", "daemon")}
     ours = {name for name in names if name.split("/")[0] in ("cueloop_protocol", "cueloop_client", "cueloop_daemon")}
-    assert ours == packages | {"cueloop_protocol/_build.py"}
+    assert ours == packages | templates_in_wheel() | {"cueloop_protocol/_build.py"}
     others = {name.split("/", 1)[0] for name in names - ours}
     assert others <= {f"cueloopd-{__version__}.dist-info", f"cueloopd-{__version__}.data"}
     assert len(infos) == len(names)

@@ -20,15 +20,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 60.0
-AGAIN = 3.0
-"""Seconds after which keys are pressed again: a busy machine may be too slow for the deadline of a completion, which then knows less."""
+AGAIN = 10.0
+"""Seconds after which keys are pressed again, twice as many each time."""
 KILL_LINE = "\x15"
 TAKE_TERMINAL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 RECORDER = """\
 import json, os, sys
 if sys.argv[1:2] == ["complete"]:
-    from cueloop_client.main import main
-    sys.exit(main())
+    from cueloop_client import complete, main
+    complete.SECONDS = 30.0  # what is offered must not depend on how busy the machine is
+    sys.exit(main.main())
 with open(os.environ["CALLS"], "a") as file:
     file.write(json.dumps(sys.argv[1:]) + "\\n")
 """
@@ -95,10 +96,10 @@ class Shell:
         return "ready> " in self.shown
 
     def _until(self, press: Callable[[], None], is_done: Callable[[], bool], problem: Callable[[], str]) -> None:
-        end = time.monotonic() + SECONDS
+        end, patience = time.monotonic() + SECONDS, AGAIN
         while time.monotonic() < end:
             press()
-            again = min(end, time.monotonic() + AGAIN)
+            again, patience = min(end, time.monotonic() + patience), 2 * patience
             while time.monotonic() < again:
                 if is_done():
                     return

@@ -167,7 +167,7 @@ COMMANDS: Mapping[tuple[str, ...], Command] = {
     **SERVICE,
     ("dial-stdio",): Command(
         module="dial_stdio",
-        summary="Make standard input and output a connection to the daemon here: what --host calls on the other machine",
+        summary="Connect standard input and output to the daemon here: what --host calls on the other machine",
         usage="cueloop dial-stdio",
         example="cueloop dial-stdio --repo code/app",
         here=True,

@@ -7,8 +7,6 @@ import select
 from cueloop_client.failures import NoDaemon, Silent
 from cueloop_client.run_feed import Feed
 from cueloop_client.shapes import text
-from cueloop_client.successor import Stayed
-from cueloop_protocol.codes import RUN_ACTIVE, RpcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,10 +72,3 @@ class Waiting:
         if line != self._told:
             self._told = line
             self._context.say(line)
-
-
-def is_under_run(exc: Exception) -> bool:
-    """Whether a restart was refused for a run that is active."""
-    if isinstance(exc, RpcError):
-        return exc.code == RUN_ACTIVE
-    return isinstance(exc, Stayed) and exc.word == "resource_busy" and exc.why == "refused"

@@ -16,7 +16,7 @@ from cueloop_client.reach import answered_process, reach, told_process
 from cueloop_client.spawn import Died, Ready, Refused, Stays, Unready, spawn
 from cueloop_client.startlock import start_lock
 from cueloop_client.waiting import await_end
-from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
+from cueloop_protocol.codes import RUN_ACTIVE, SHUTTING_DOWN, RpcError
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
@@ -53,6 +53,13 @@ class Stayed(Failure):
         self.pid = stays.pid
 
 
+def is_under_run(exc: Exception) -> bool:
+    """Whether the daemon stays because a run is active."""
+    if isinstance(exc, RpcError):
+        return exc.code == RUN_ACTIVE
+    return isinstance(exc, Stayed) and exc.word == "resource_busy" and exc.why == "refused"
+
+
 def replace(root: Root, world: World, deadline: Deadline, runs: Runs) -> tuple[socket.socket, Replaced]:
     """A connection to this version's daemon, started now. Raises Stayed, StartFailed, Silent, and what `reach` raises.
 
@@ -75,6 +82,8 @@ def upgrade(root: Root, world: World, deadline: Deadline, misfit: Misfit) -> soc
     try:
         sock, replaced = replace(root, world, deadline, "refuse")
     except (Stayed, RpcError) as exc:
+        if not is_under_run(exc):
+            raise
         stays = f"{exc.message} Bring the new version when it is over: {WHEN_IDLE}"
         raise Misfit(misfit.message, stays) from exc
     if replaced.how != "started":

@@ -30,7 +30,8 @@ def run(context: Context) -> int:
 
 def _when_idle(context: Context) -> Replaced:
     """A run that begins in the last moment is waited for, too. Raises Silent at the deadline, with all as it was."""
-    from cueloop_client.idle import Waiting, is_under_run
+    from cueloop_client.idle import Waiting
+    from cueloop_client.successor import is_under_run
 
     waiting = Waiting(context)
     while True:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import select
 import socket
 import time
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
 
     Why = Literal["old", "refused", "managed", "busy", "silent"]
 
-ANSWER_SECONDS = 5.0
-"""What an owner has for its answer; a healthy one takes milliseconds. Runs that are cancelled first have `CANCEL_SECONDS`."""
+ANSWER_SECONDS = 10.0
+"""What an owner has for its answer; a healthy one takes milliseconds, and a slow one is not dead. Runs that are cancelled first
+have `CANCEL_SECONDS`."""
 CANCEL_SECONDS = 30.0
 OFFER_SECONDS = 10.0
 """What it has from its answer to the descriptors."""
@@ -60,7 +60,7 @@ class Stays(Frozen):
     """The owner stays and nothing was changed.
 
     `why`: it is too `old` to know how, `refused` (a run, or what we cannot read), belongs to a service manager (`managed`), is
-    `busy` with another heir, or says nothing (`silent`). `error` is the error document for people.
+    `busy` with another heir, or broke off on the way, or says nothing at all (`silent`). `error` is the error document for people.
     """
 
     why: Why
@@ -106,7 +106,10 @@ def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Succ
                 keep = isinstance(answer, _Busy)
                 return answer
             reached("promised")
-            channel = door.called(owner, OFFER_SECONDS)
+            try:
+                channel = door.called(owner, OFFER_SECONDS)
+            except ChannelSilent:
+                return Stays("busy", answer.pid, _unclear(answer))
         if channel is None:
             return _nobody(owner)
         return _taken(channel, answer, door.token)
@@ -182,12 +185,12 @@ def _taken(channel: Channel, owner: Owner, token: str) -> Asked:
         return found
     channel.close()
     if found is None:
-        return Nobody() if not owner.is_alive() else Stays("silent", owner.pid, _unclear(owner))
+        return Nobody() if not owner.is_alive() else Stays("busy", owner.pid, _unclear(owner))
     return Stays("refused", owner.pid, found)
 
 
 def _unclear(owner: Owner) -> dict[str, Any]:
-    return RpcError(CONFLICT, f"The daemon (process {owner.pid}) broke the handover off.").document
+    return RpcError(CONFLICT, f"The daemon (process {owner.pid}) broke the handover off.", detail="Try again.").document
 
 
 def _await_other_heir(busy: _Busy) -> None:
@@ -204,7 +207,7 @@ class _Door:
 
     def __init__(self, path: str, uid: int) -> None:
         self.path = path
-        self.token = secrets.token_hex(16)
+        self.token = os.urandom(16).hex()
         self._uid = uid
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
 

@@ -10,6 +10,7 @@ import pwd
 import sys
 import time
 
+from cueloop_daemon.lean import import_libraries
 from cueloop_daemon.service.activation import NotOurSocket, take_socket
 from cueloop_daemon.service.keeper import Keeper
 from cueloop_daemon.service.notify import Notifier
@@ -171,11 +172,12 @@ class NotProven(Exception):
 def _take_over(root: Root, runs: Runs) -> tuple[Asked, Caches]:
     """Ask the owner for its place, once all that can fail without it has not, and all files are read. PlaceError, NotProven."""
     gc.disable()  # see `_serve`
+    import_libraries()
     from cueloop_daemon.app import StartFailed, prove
     from cueloop_daemon.takeover.ours import this_version
 
     try:
-        caches = prove(root, pwd.getpwuid(os.getuid()).pw_dir, os.getuid())
+        caches = prove(root, dict(os.environ), pwd.getpwuid(os.getuid()).pw_dir, os.getuid())
     except StartFailed as exc:
         raise NotProven(exc) from exc
     found = ask(root, os.getuid(), os.environ, this_version(runs))
@@ -216,6 +218,7 @@ def _serve(
 def _serve_as(
     root: Root, ownership: Ownership, ready: Ready, inheritance: Inheritance | None, caches: Caches | None, keeper: Keeper
 ) -> int | Exception:
+    import_libraries()
     from cueloop_daemon.app import StartFailed, run_daemon
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def place(tmp_path: Path) -> QueuePlace:
 def read(place: QueuePlace, cache: QueueCache, read_at_ns: int | None = None) -> Packed:
     packed = pack_file(place.io, place.shown, cache.content(place))
     if read_at_ns is not None:
-        packed = Packed(packed.signature, read_at_ns, packed.content, packed.body)
+        packed = replace(packed, read_at_ns=read_at_ns)
     cache.keep_packed(place, packed)
     return packed
 

@@ -83,13 +83,14 @@ class Packed:
     """A queue or done file as a worker process read it.
 
     `content` is the digest of its bytes; None where nothing could be read. `body` is for `unpack_queue`; None also where the
-    bytes are those that the asker knows.
+    bytes are those that the asker knows. `digest` comes with a `body`: of its tasks, which takes tens of milliseconds for a big one.
     """
 
     signature: Signature
     read_at_ns: int
     content: bytes | None
     body: bytes | None
+    digest: str = ""
 
 
 def pack_file(io: str, shown: str, known: bytes | None) -> Packed:
@@ -106,7 +107,10 @@ def pack_file(io: str, shown: str, known: bytes | None) -> Packed:
     if data is None:
         return Packed(signature, read_at, None, None)
     content = hashlib.sha256(data).digest()
-    return Packed(signature, read_at, content, None if content == known else pack_queue(data, shown))
+    if content == known:
+        return Packed(signature, read_at, content, None)
+    body = pack_queue(data, shown)
+    return Packed(signature, read_at, content, body, _digest(unpack_queue(body)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ class QueueCache:
         unsettled = is_unsettled(packed.signature, packed.read_at_ns)
         if packed.body is not None:
             state = unpack_queue(packed.body)
-            self._put(place, _KeptQueue(packed.signature, unsettled, state, _digest(state), packed.content))
+            self._put(place, _KeptQueue(packed.signature, unsettled, state, packed.digest, packed.content))
         elif packed.content is not None and kept is not None and kept.content == packed.content:
             self._put(place, replace(kept, signature=packed.signature, unsettled=unsettled))
 

@@ -118,15 +118,15 @@ class Left:
     is_closed: bool
 
 
-def prove(root: Root, home: str, uid: int) -> Caches:
-    """Do what can be done of a start while another daemon serves: see what would keep it from succeeding, and read all files.
+def prove(root: Root, environ: dict[str, str], home: str, uid: int) -> Caches:
+    """Do what can be done of a start while another daemon serves: see what would keep it from succeeding, read all files, ask git.
 
     Raises StartFailed and PlaceError, so that nobody leaves for a successor that cannot be.
     """
     caller = Caller(home, None)
     load_own_settings(caller)
     ensure_private_folder(local_folder(uid), uid)
-    return warm(root, caller, SystemClock())
+    return warm(root, caller, SystemClock(), Git(environ))
 
 
 def run_daemon(

@@ -111,7 +111,7 @@ def test_a_daemon_that_is_told_to_leave_tells_its_clients_and_takes_its_places_a
         wire.call("ping")
         assert daemon.stop() == 0
         note = wire.note()
-    assert (note["method"], note["params"]) == ("daemon.closing", {"reason": "stopped"})
+    assert (note["method"], note["params"]["reason"], note["params"]["pid"]) == ("daemon.closing", "stopped", daemon.pid)
     assert not Path(daemon.socket).exists()
     assert not (world.repository.ours / "locator.json").exists()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
@@ -44,19 +44,25 @@ class Caches:
 
     files: FileCache
     queues: QueueCache
+    dirt: Mapping[Caller, Dirt]
+    """What git said, by caller; asked again behind the answers when it is two seconds old, as always."""
 
     @classmethod
     def empty(cls, clock: Clock) -> Caches:
         """Nothing was read yet."""
         wall_ns = wall_clock_ns(clock)
-        return cls(FileCache(wall_ns), QueueCache(wall_ns))
+        return cls(FileCache(wall_ns), QueueCache(wall_ns), {})
 
 
-def warm(root: Root, caller: Caller, clock: Clock) -> Caches:
-    """Read everything that the caller's answers depend on, here and now: for who must answer soon and has the time before."""
-    caches = Caches.empty(clock)
-    Loader(root, caches.files, caches.queues, wall_clock_ns(clock)).load(caller)
-    return caches
+def warm(root: Root, caller: Caller, clock: Clock, git: Git) -> Caches:
+    """Read everything that the caller's answers depend on, here and now: for who must answer soon and has the time before.
+
+    Git may take seconds in a large repository, or hang until its limit. Blocking; not for an event loop.
+    """
+    found = Caches.empty(clock)
+    Loader(root, found.files, found.queues, wall_clock_ns(clock)).load(caller)
+    dirty = anyio.run(git.is_dirty, root, caller)
+    return Caches(found.files, found.queues, {caller: Dirt(dirty, clock.now(), clock.monotonic())})
 
 
 class Workspace:
@@ -89,6 +95,7 @@ class Workspace:
         self._views: OrderedDict[Caller, View] = OrderedDict()
         self._latest: View | None = None
         caches = caches or Caches.empty(clock)
+        self._known_dirt = caches.dirt
         self._queues = caches.queues
         self._loader = Loader(root, caches.files, self._queues, wall_ns)
         self._dirty_views: set[View] = set()
@@ -108,6 +115,8 @@ class Workspace:
         view = self._views.get(who)
         if view is None:
             view = View(who, self._next_revision)
+            if (dirt := self._known_dirt.get(who)) is not None:
+                view.swap_dirt(dirt)
         self.hold(view)
         return view
 

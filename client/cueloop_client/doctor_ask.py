@@ -35,7 +35,19 @@ def what_is_known(context: Context, root: Root) -> dict[str, Any]:
         "version": __version__,
         "rust_tool": tool_path(world.environ, world.program, os.getpid()),
         "with_agents": not context.values.has("no-versions"),
+        "service": service_troubles(root, world),
     }
+
+
+def service_troubles(root: Root, world: World) -> list[dict[str, str]]:
+    """What keeps the repository's service, if it has one, from starting this daemon."""
+    from cueloop_client.service.looking import troubles
+    from cueloop_client.service.platform import manager_of
+
+    try:
+        return [{"unit": unit, "problem": what, "remedy": remedy} for unit, what, remedy in troubles(root, manager_of(world))]
+    except Failure as exc:
+        return [{"unit": "service", "problem": exc.message, "remedy": exc.detail or "cueloop service status"}]
 
 
 def daemon_met(root: Root, world: World, seconds: float) -> dict[str, Any]:

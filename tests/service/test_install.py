@@ -289,3 +289,19 @@ def test_a_folder_that_is_no_repository_gets_none(bench: Bench) -> None:
         env=bench.world.environ, capture_output=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, b"has no .cueloop folder" in done.stderr) == (1, True)
+
+
+def test_a_service_that_failed_is_a_finding_of_the_doctor(bench: Bench, manager: Activator) -> None:
+    bench.service("install")
+
+    def findings() -> list[str]:
+        done = bench.world.run("doctor", "--json", "--no-versions")
+        return [finding["message"] for finding in json.loads(done.stdout)["findings"] if finding["area"] == "service"]
+
+    assert findings() == []
+    unit = f"cueloopd@{bench.instance}.service"
+    bench.knows(**{unit: "failed failed static 0"})
+    [message] = findings()
+    assert message.startswith(f"{unit}: ")
+    bench.service("uninstall")
+    assert findings() == []

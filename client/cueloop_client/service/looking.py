@@ -85,6 +85,20 @@ def look(root: Root, world: World, manager: Manager, files: tuple[Sealed, ...], 
     )
 
 
+def troubles(root: Root, manager: Manager) -> list[tuple[str, str, str]]:
+    """What keeps the repository's service from starting this version's daemon: unit, what is wrong, what to do. Asks no daemon."""
+    found = find(manager, root.path)
+    if found is None:
+        return []
+    unit = manager.unit(found.key, found.instance)
+    program = found.program
+    problems = _of_program(program, _version(manager, program) if program is not None else None)
+    state = manager.state(found.key, found.instance) if manager.why_out_of_reach() is None else None
+    if state is not None and state.problem is not None:
+        problems.append(state.problem)
+    return [(unit, what, remedy) for what, remedy in problems]
+
+
 def _states(found: Installed, files: tuple[Sealed, ...]) -> list[tuple[str, str]]:
     """Of what is the repository's own, another PATH or interpreter than this command's is no fault: that one is looked at by itself."""
     return [(path, "current" if state == "older" and path in found.paths else state) for path, state in states(files)]

@@ -61,6 +61,27 @@ def test_it_waits_for_the_run_and_says_so_and_what_interrupts_it_leaves_all_as_i
         assert finished(wire, run_id)["summary"]["outcome"] == "ran"
 
 
+def test_an_open_question_is_waited_for_and_left_to_the_next_daemon(world: World) -> None:
+    stage = Stage.make(world, "begin()\nsys.exit(3)\n", git_revert_mode="ask")
+    daemon = world.start(at_home=True)
+    with daemon.connect() as wire:
+        cursor = wire.subscribe()["cursor"]
+        run_id = start(wire, stage, interactive=True)
+        while wire.note()["method"] != "question":
+            pass
+    waiting = world.run("--timeout", "0.3", "daemon", "restart", "--when-idle")
+    assert b"which asks a question (cueloop run attach)" in waiting.stderr
+    done = world.run("daemon", "restart", "--leave-runs", "--json")
+    assert json.loads(done.stdout)["how"] == "handover", done.stderr
+    with nothing_left(stage), Wire(daemon.socket) as wire:
+        (question,) = wire.subscribe(cursor=cursor)["snapshot"]["questions"]
+        wire.call("run.answer", run_id=run_id, question_id=question["question_id"], choice="keep")
+        methods: list[str] = []
+        while "run.finished" not in methods:
+            methods.append(wire.note()["method"])
+        assert (methods.count("question"), methods.count("question.resolved")) == (1, 1)
+
+
 def test_it_cancels_the_run_first_if_told_to(world: World, stage: Stage) -> None:
     daemon, run_id = running(stage)
     done = world.run("daemon", "restart", "--cancel-runs", "--json")

@@ -138,7 +138,7 @@ class TestFolder:
             notes = [wire.note()]
             while notes[-1]["method"] != "daemon.closing":
                 notes.append(wire.note())
-        assert notes[-1]["params"] == {"reason": "repository_gone"}
+        assert notes[-1]["params"]["reason"] == "repository_gone"
         assert not world.repository.path.exists()
         assert "Traceback" not in daemon.stderr.read_text()
         Repository(world.repository.path).lay()

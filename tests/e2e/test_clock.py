@@ -41,16 +41,18 @@ def test_a_session_that_times_out_is_heard_at_that_second(world: World, wire: Wi
 
 
 class FakeTime:
-    """The wall clock of a daemon that a test starts, as an offset in a file."""
+    """The wall clock of a daemon that a test starts, as an offset in a file of its home.
+
+    There the library looks also when the variable that could name a file is gone: a daemon keeps no variable of its starter's.
+    """
 
     def __init__(self, world: World) -> None:
         libraries = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") + glob.glob("/usr/lib/faketime/libfaketimeMT.so.1")
         assert libraries, "libfaketime is not installed (Debian: apt-get install faketime)"
-        self._file: Path = world.folder / "faketime"
+        self._file: Path = world.home / ".faketimerc"
         self.set(0)
         self.environ = {
             "LD_PRELOAD": libraries[0],
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",

@@ -111,6 +111,7 @@ def make_context(world: World, command: Command, values: Values, argv: Sequence[
         raise Usage("This command needs the daemon: --no-daemon is for commands that only read.")
     if values.text("color") not in (None, "auto", "always", "never"):
         raise Usage("--color takes auto, always or never.")
+    seconds = _seconds(values.text("timeout"))
     far: FarRoot | None = None
     host = values.text("host")
     if host is not None and values.has("repo"):
@@ -122,8 +123,8 @@ def make_context(world: World, command: Command, values: Values, argv: Sequence[
     if host is not None:
         from cueloop_client.remote.place import far_place
 
-        far, world = far_place(host, world, machine=command.machine)
-    return Context(world, command, values, _seconds(values.text("timeout")), tuple(argv), far)
+        far, world = far_place(host, world, machine=command.machine, seconds=seconds if values.has("timeout") else None)
+    return Context(world, command, values, seconds, tuple(argv), far)
 
 
 def encoded(text: str) -> bytes:

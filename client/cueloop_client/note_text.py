@@ -86,5 +86,5 @@ def _event_words(event: Mapping[str, Any]) -> str:
     members = payload if isinstance(payload, dict) else {}
     if event.get("kind") == "resume_decision":
         return " ".join(part for part in (text(event.get("message")), text(members.get("detail"))) if part)
-    written = text(event.get("phase")) or text(event.get("message")) or text(members.get("text")).rstrip("\n")
+    written = text(members.get("text")).rstrip("\n") or text(event.get("phase")) or text(event.get("message"))
     return written or WORDS.get(text(event.get("kind")), "")

@@ -69,11 +69,11 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(root: Root, environ: Mapping[str, str], line: str) -> Iterator[Terminal]:
-    """Call a command on a terminal that it controls."""
+def on_terminal(root: Root | None, environ: Mapping[str, str], line: str) -> Iterator[Terminal]:
+    """Call a command on a terminal that it controls; with a root, for that repository."""
     fd, other = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", TAKE_TERMINAL, *CUELOOP, "--repo", root.path, *line.split()],
+        [sys.executable, "-c", TAKE_TERMINAL, *CUELOOP, *([] if root is None else ["--repo", root.path]), *line.split()],
         env=environ,
         stdin=other,
         stdout=other,

@@ -60,6 +60,8 @@ class Bridge:
         self._to_sock = bytearray(self._without_beats(early))
         self._to_pipe = bytearray()
         self._pipe_ended = False
+        self._has_hung_up = False
+        """Nobody writes into the pipe any more; what stands in it could not be read yet."""
         self._sock_ended = False
         self._is_deaf = False
         """The socket takes nothing any more; what it has sent before can still be read."""
@@ -103,12 +105,14 @@ class Bridge:
         return not self._pipe_ended and len(self._to_sock) < ROOM
 
     def _poll(self, now: float) -> list[tuple[int, int]]:
-        """What can be done. A side whose buffer is full is not looked at: its end would be told again and again."""
+        """What can be done. What cannot be read for want of room is not looked at: its end would be told again and again."""
         poll = select.poll()
         if self._reads_pipe():
             poll.register(self._reading, select.POLLIN)
         else:
             self._heard = now
+            if not self._pipe_ended and not self._has_hung_up:
+                poll.register(self._reading, 0)
         wanted = select.POLLIN if len(self._to_pipe) < ROOM else 0
         wanted |= select.POLLOUT if self._to_sock and not self._is_deaf else 0
         if wanted and not self._sock_ended:
@@ -121,7 +125,9 @@ class Bridge:
         return poll.poll(max(0.0, min(limits) - now) * 1000 + 1 if limits else None)
 
     def _from_pipe(self, events: int) -> None:
-        if not events & (select.POLLIN | _GONE):
+        if not self._reads_pipe():
+            self._has_hung_up = True
+            self._leave_soon()
             return
         try:
             data = os.read(self._reading, ROOM)

@@ -44,11 +44,12 @@ WRONG_ROOT = "RootError"
 class SshDistance:
     """The way over ssh. The first connection may ask a person at the terminal, those after it ask nobody."""
 
-    def __init__(self, url: HostUrl, world: World, *, machine: bool) -> None:
-        """`machine`: the command is one for programs, to which a wrong path is no wrong usage."""
+    def __init__(self, url: HostUrl, world: World, *, machine: bool, seconds: float | None) -> None:
+        """`machine`: the command is one for programs, to which a wrong path is no wrong usage. `seconds`: for a login, if so said."""
         self._url = url
         self._world = world
         self._machine = machine
+        self._seconds = LOGIN_SECONDS if seconds is None else seconds
         self._lock = threading.Lock()
         self._may_ask = world.is_terminal(0) and world.is_terminal(2)
         self._kept: list[socket.socket] = []
@@ -82,7 +83,7 @@ class SshDistance:
             asked = self._may_ask
         told = self._told()
         if asked:
-            sock = self._dial(self._world.deadline(LOGIN_SECONDS), start=True)
+            sock = self._dial(self._world.deadline(self._seconds), start=True)
             with self._lock:
                 self._kept += [sock] if sock is not None else []
         env = told.get("env")
@@ -90,7 +91,7 @@ class SshDistance:
 
     def _told(self) -> Mapping[str, Any]:
         if self._greeting is None:
-            sock = self._dial(self._world.deadline(LOGIN_SECONDS), start=True)
+            sock = self._dial(self._world.deadline(self._seconds), start=True)
             with self._lock:
                 self._kept += [sock] if sock is not None else []
         return self._greeting or {}

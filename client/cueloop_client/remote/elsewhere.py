@@ -15,14 +15,15 @@ from cueloop_client.remote.word import from_word, to_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cueloop_client.context import Context
-    from cueloop_client.remote.url import HostUrl
     from cueloop_client.world import World
 
 HOST = "--host"
 WITHOUT = "--no-daemon"
+KEPT = 1024 * 1024
+"""Bytes of a command's standard error: for programs it is told when it is known not to be ssh's own."""
 
 
 def call(context: Context, words: Sequence[str], argv: Sequence[str]) -> int:
@@ -57,35 +58,34 @@ def run_there(context: Context, words: Sequence[str], argv: Sequence[str]) -> in
     terminal = not for_program and all(map(world.is_terminal, (0, 1, 2)))
     may_ask = world.is_terminal(0) and world.is_terminal(2)
     line = ssh.command_line(url, world.environ, "at-host", word, may_ask=may_ask, terminal=terminal)
-    code, said = _called(line, ssh.environment(world.environ, may_ask=may_ask), terminal=terminal, keep=for_program)
-    return _understood(url, world, code, said)
+    show = None if for_program else lambda data: world.write(2, data)
+    code, heard = _called(line, ssh.environment(world.environ, may_ask=may_ask), show, terminal=terminal)
+    if code == ssh.SSH_FAILED:
+        raise ssh.no_connection(url.machine, heard.last())
+    if code == ssh.NOT_FOUND:
+        raise ssh.not_found(url.machine, heard.last())
+    if for_program:
+        world.write(2, heard.all())
+    return code if code >= 0 else 128 - code
 
 
-def _called(line: Sequence[str], environ: dict[str, str], *, terminal: bool, keep: bool) -> tuple[int, bytes]:
-    """Exit code, and what was said on standard error if that is kept. What comes after our own input is not for ssh to read."""
+def _called(
+    line: Sequence[str], environ: dict[str, str], show: Callable[[bytes], None] | None, *, terminal: bool
+) -> tuple[int, ssh.Words]:
+    """Exit code and standard error. What stands behind our own command in a script's input is not for ssh to read."""
+    errors, its_errors = os.pipe()
+    words = ssh.Words(errors, show, KEPT)
     try:
-        process = subprocess.Popen(
-            line, env=environ, stdin=None if terminal else subprocess.DEVNULL, stderr=subprocess.PIPE if keep else None
-        )
+        process = subprocess.Popen(line, env=environ, stdin=None if terminal else subprocess.DEVNULL, stderr=its_errors)
     except OSError as exc:
         raise ssh.not_started(line[0], exc.strerror or str(exc)) from exc
+    finally:
+        os.close(its_errors)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        _, said = process.communicate()
+        return process.wait(), words
     finally:
         signal.signal(signal.SIGINT, before)
-    return process.returncode, said or b""
-
-
-def _understood(url: HostUrl, world: World, code: int, said: bytes) -> int:
-    lines = said.decode("utf-8", "replace").splitlines()
-    if code == ssh.SSH_FAILED:
-        raise ssh.no_connection(url.machine, lines[-1].strip() if lines else "ssh says why")
-    if code == ssh.NOT_FOUND:
-        raise ssh.not_found(url.machine, lines[-1].strip() if lines else "")
-    if said:
-        world.write(2, said)
-    return code if code >= 0 else 128 - code
 
 
 def run_here(word: str, world: World) -> int:

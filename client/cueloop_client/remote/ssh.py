@@ -72,9 +72,10 @@ class Line(Frozen):
 class Words:
     """The end of a standard error, read as it comes by a thread that nobody waits for long: others may hold it open."""
 
-    def __init__(self, fd: int, show: Callable[[bytes], None] | None) -> None:
-        """`show`: who is shown everything at once, until `hide`: a person who is asked something must read what."""
+    def __init__(self, fd: int, show: Callable[[bytes], None] | None, keep: int = WORDS_KEPT) -> None:
+        """`show`: who is shown everything at once, until `hide`: a person who is asked something must read what. `keep`: bytes."""
         self._kept = bytearray()
+        self._keep = keep
         self._show = show
         self._thread = threading.Thread(target=self._read, args=(fd,), daemon=True)
         self._thread.start()
@@ -85,15 +86,19 @@ class Words:
 
     def last(self) -> str:
         """The last line that is not empty; empty if there is none. After the end of ssh, it is waited for a little."""
-        self._thread.join(WORDS_SECONDS)
-        lines = [line.strip() for line in self._kept.decode("utf-8", "replace").splitlines() if line.strip()]
+        lines = [line.strip() for line in self.all().decode("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1] if lines else ""
+
+    def all(self) -> bytes:
+        """What is kept, waited for in the same way."""
+        self._thread.join(WORDS_SECONDS)
+        return bytes(self._kept)
 
     def _read(self, fd: int) -> None:
         with os.fdopen(fd, "rb", buffering=0) as file:
             while data := file.read(WORDS_KEPT):
                 self._kept += data
-                del self._kept[:-WORDS_KEPT]
+                del self._kept[: -self._keep]
                 if (show := self._show) is not None:
                     show(data)
 

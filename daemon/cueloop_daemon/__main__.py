@@ -18,14 +18,13 @@ from cueloop_daemon.service.origin import own_environment, read_origin
 from cueloop_daemon.service.standing import managed_socket
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
-from cueloop_daemon.takeover import Inheritance, Stays, acquire_soon, ask
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cueloop_daemon.takeover import Asked
+    from cueloop_daemon.takeover import Asked, Inheritance, Stays
     from cueloop_daemon.takeover.bequest import Bequest
     from cueloop_daemon.takeover.succession import Runs
     from cueloop_daemon.workspace.workspace import Caches
@@ -92,6 +91,8 @@ def main(argv: list[str] | None = None) -> int:
         os.chdir("/")
         keeper = Keeper(keeper.origin, take_socket(keeper.origin, root, os.getuid()), keeper.notifier)
         if asked.take_over is not None:
+            from cueloop_daemon.takeover import Inheritance, Stays
+
             found, caches = _take_over(root, asked.take_over)
             if isinstance(found, Stays):
                 return _owner_stays(ready, root, found)
@@ -102,6 +103,8 @@ def main(argv: list[str] | None = None) -> int:
                 inheritance.decline()
             inheritance, ownership = None, Ownership.acquire(root, os.getuid())
             if isinstance(ownership, AlreadyOwned) and asked.take_over is not None:
+                from cueloop_daemon.takeover import acquire_soon
+
                 ownership = acquire_soon(root, os.getuid(), ownership)
             if isinstance(ownership, AlreadyOwned) and keeper.activated is not None:
                 from cueloop_daemon.service.standby import await_ownership
@@ -174,6 +177,7 @@ def _take_over(root: Root, runs: Runs) -> tuple[Asked, Caches]:
     gc.disable()  # see `_serve`
     import_libraries()
     from cueloop_daemon.app import StartFailed, prove
+    from cueloop_daemon.takeover import Inheritance, ask
     from cueloop_daemon.takeover.ours import this_version
 
     try:

@@ -24,7 +24,7 @@ def refusal(ours: Successor, theirs: Successor, active_run: str | None) -> RpcEr
     if active_run is None:
         return None
     if theirs.runs == "refuse":
-        return run_active(active_run)
+        return run_active(active_run, stays=True)
     if theirs.runs == "leave" and theirs.record != ours.record:
         return version_mismatch(
             f"Version {theirs.version} cannot go on with run {active_run}, which version {ours.version} has begun.",

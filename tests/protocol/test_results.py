@@ -95,6 +95,7 @@ WITHOUT_REVISION = {
     "events.subscribe": "has it in the snapshot",
     "events.unsubscribe": "says nothing of the repository",
     "daemon.shutdown": "says nothing of the repository",
+    "daemon.dump": "tells of the process",
     "daemon.handover": "says nothing of the repository",
     "rpc.discover": "says nothing of the repository",
     "gap": "has it in the snapshot",

@@ -1,92 +1,27 @@
-"""A handover in which either side is killed, or stops, at each of its steps: somebody serves afterwards, and only one."""
+"""A handover in which either side is killed, or stops: somebody serves afterwards, and only one."""
 
 from __future__ import annotations
 
 import json
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from cueloop_daemon.takeover.probes import HEIR_STEPS, OWNER_STEPS
-from support.wire import SECONDS, Wire, wait_for
-from support.world import PROBED, Daemon, DidNotStart, World
-from upgrade.traffic import Caller
-
-LEFT_ALONE = ("asked", "answered")
-"""The owner has given nothing yet: when it is killed, who waits is cut off, as by every crash."""
-UNCHANGED = ("asking", "promised", "took")
-"""The owner has not heard that it was taken: without its heir it goes on."""
+from support.wire import SECONDS, wait_for
+from support.world import Daemon, DidNotStart, World
+from upgrade.steps import calling, epoch, heir_killed, owner_killed, serves, start
 
 
-def start(world: World, *, heir: bool = False, **probe: object) -> Daemon:
-    """A daemon with a hand in it; `heir`: it takes over."""
-    more = ("--take-over", "leave") if heir else ()
-    return world.start(at_home=True, program=PROBED, more=more, environ={"PROBE": json.dumps(probe)})
-
-
-@contextmanager
-def calling(daemon: Daemon) -> Iterator[Caller]:
-    """Somebody calls all the time, with a new connection for each call."""
-    caller, is_over = Caller(daemon.socket), threading.Event()
-    thread = threading.Thread(target=caller.run, args=(is_over,))
-    thread.start()
-    try:
-        yield caller
-    finally:
-        is_over.set()
-        thread.join(60)
-
-
-def epoch(path: str) -> str:
-    with Wire(path) as wire:
-        found: str = wire.call("events.subscribe")["cursor"].partition(":")[0]
-        return found
-
-
-def serves(world: World, daemon: Daemon) -> None:
-    """This one serves, and is the only one."""
-    with Wire(daemon.socket) as wire:
-        assert wire.call("daemon.status")["pid"] == daemon.pid
-    assert world.daemons() == [daemon.pid]
-
-
-@pytest.mark.parametrize("step", OWNER_STEPS)
+@pytest.mark.parametrize("step", ["answered", "offered", "going", "closed", "seen_off"])
 def test_the_owner_is_killed(world: World, step: str) -> None:
-    owner = start(world, step=step, signal=signal.SIGKILL)
-    kept = epoch(owner.socket)
-    with calling(owner) as caller:
-        heir = start(world, heir=True)
-        assert owner.process.wait(SECONDS) == -signal.SIGKILL
-        serves(world, heir)
-    assert epoch(heir.socket) == kept
-    if step not in LEFT_ALONE:
-        assert caller.refused == []
-    if step in ("closed", "told", "seen_off"):
-        assert caller.lost == []
+    """One of each kind; `steps.py` has all."""
+    owner_killed(world, step)
 
 
-@pytest.mark.parametrize("step", HEIR_STEPS)
+@pytest.mark.parametrize("step", ["promised", "took", "waiting", "bound", "said"])
 def test_the_heir_is_killed(world: World, step: str) -> None:
-    owner = start(world)
-    kept = epoch(owner.socket)
-    with calling(owner) as caller:
-        with pytest.raises(DidNotStart) as failed:
-            start(world, heir=True, step=step, signal=signal.SIGKILL)
-        assert failed.value.code == -signal.SIGKILL
-        if step in UNCHANGED:
-            serves(world, owner)
-        else:
-            assert owner.process.wait(SECONDS) == (0 if step == "said" else 1)
-            owner = start(world)
-            serves(world, owner)
-    if step != "said":  # after that it is a daemon like any other that is killed
-        assert caller.lost == []
-    assert epoch(owner.socket) == kept
-    if step in UNCHANGED:
-        assert caller.refused == []
+    heir_killed(world, step)
 
 
 def test_an_owner_that_stops_on_the_way_is_ended(world: World) -> None:

@@ -144,12 +144,13 @@ def _called(heir: Heir, estate: Estate) -> Channel:
             raise HeirLost("it belongs to another user")
     except OSError as exc:
         sock.close()
-        with suppress(OSError):
-            os.unlink(heir.socket)  # of one that was killed; it would have taken it away itself
         raise HeirLost(exc.strerror or str(exc)) from exc
     except BaseException:
         sock.close()
         raise
+    finally:
+        with suppress(OSError):
+            os.unlink(heir.socket)  # called once and never again; an heir that was killed cannot do it itself
     return Channel(sock)
 
 

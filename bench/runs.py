@@ -19,7 +19,7 @@ from bench.processes import peak_mb, resident_mb
 from bench.wire import Wire
 from bench.world import STAMP, World, cueloop, daemon, end_daemon
 from cueloop_daemon.shim.command import command_line
-from cueloop_daemon.shim.spec import RunSpec, env_bytes, file_bytes
+from cueloop_daemon.shim.spec import RunSpec, file_bytes
 
 QUIET = """#!/bin/sh
 cat > /dev/null
@@ -139,7 +139,6 @@ def _shim_ms(world: World, number: int) -> float:
         grace=1.0,
     )
     (folder / "run.json").write_bytes(file_bytes(spec))
-    (folder / "env").write_bytes(env_bytes({}))
     root_fd, run_fd = (os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (world.root, folder))
     near, far = os.pipe()
     began = time.perf_counter()

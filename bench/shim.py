@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from bench.figure import Figure, in_turns
 from bench.processes import resident_mb
 from cueloop_daemon.shim.command import command_line
-from cueloop_daemon.shim.spec import OrderSpec, RunSpec, env_bytes, file_bytes
+from cueloop_daemon.shim.spec import OrderSpec, RunSpec, file_bytes
 from cueloop_daemon.shim.wire import RUNS, encode
 
 RUN_ID = "bench-run"
@@ -55,7 +55,7 @@ class Shim:
     def run(self, *argv: str) -> dict[str, object]:
         """Run a child to its end."""
         self.n += 1
-        order = OrderSpec("t", "agent", argv, {}, None, None, None, 5.0)
+        order = OrderSpec("t", "agent", argv, {"PATH": "/usr/bin:/bin"}, None, None, None, 5.0)
         (self.folder / f"{self.n}.order").write_bytes(file_bytes(order))
         self.say("start", n=self.n, token="t")
         return self.hear("exited")
@@ -70,7 +70,6 @@ def shim() -> Iterator[tuple[Shim, float]]:
         folder.mkdir(parents=True)
         spec = RunSpec(RUN_ID, 1, str(root), str(path), (), {}, 256 * 1024 * 1024, 5.0)
         (folder / "run.json").write_bytes(file_bytes(spec))
-        (folder / "env").write_bytes(env_bytes({"PATH": "/usr/bin:/bin"}))
         process, took = start(root, folder)
         try:
             with socket.socket(socket.AF_UNIX) as sock:

@@ -265,7 +265,7 @@ class FakeShim:
             with contextlib.ExitStack() as files:
                 inputs = files.enter_context(open(stdin or os.devnull, "rb"))
                 out, err = (files.enter_context(open(f"{self.folder.path}/{n}.{one}.0", "wb")) for one in ("out", "err"))
-                env = {**order.env_add, "CUELOOP_RUN_ID": self.folder.run_id}
+                env = {**order.env, "CUELOOP_RUN_ID": self.folder.run_id}
                 process = subprocess.Popen(
                     order.argv, stdin=inputs, stdout=out, stderr=err, env=env, cwd=self.root, start_new_session=True
                 )

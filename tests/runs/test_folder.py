@@ -260,7 +260,7 @@ def test_a_full_disk_does_not_keep_a_run_from_being_settled(folder: Folder, monk
 
 def test_secrets_go_and_the_rest_stays(folder: Folder) -> None:
     kept = {"run.json", "shim.json", "shim.jsonl", "shim.log", "1.out.0", "1.err.0", "shim.lock"}
-    secret = {"env", "caller-env", "1.order", "1.prompt", "12.stdin", ".2.order.new"}
+    secret = {"caller-env", "1.order", "1.prompt", "12.stdin", ".2.order.new"}
     for name in kept | secret:
         Path(folder.path, name).write_text("x")
     folder.remove_secrets()
@@ -273,11 +273,11 @@ def test_secrets_go_and_the_rest_stays(folder: Folder) -> None:
 
 def test_a_secret_that_cannot_be_removed_is_told_and_the_others_go(folder: Folder) -> None:
     assert folder.log_tail() == ""
-    Path(folder.path, "env").mkdir()
+    Path(folder.path, "caller-env").mkdir()
     folder.write_order(1, ORDER)
     with pytest.raises(NotWritable):
         folder.remove_secrets()
-    assert names(folder) == {"env"}
+    assert names(folder) == {"caller-env"}
 
 
 def test_a_closed_folder_touches_nothing(folder: Folder) -> None:

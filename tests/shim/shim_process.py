@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cueloop_daemon.shim.command import command_line
-from cueloop_daemon.shim.spec import OrderSpec, RunSpec, env_bytes, file_bytes
+from cueloop_daemon.shim.spec import OrderSpec, RunSpec, file_bytes
 from cueloop_daemon.shim.wire import encode
 from cueloop_protocol.identity import process_start_time
 
@@ -122,7 +122,6 @@ class World:
             "grace": 5.0,
         }
         self.write("run.json", file_bytes(RunSpec(**{**told, **spec})))
-        self.write("env", env_bytes({"PATH": os.environ.get("PATH", "/usr/bin:/bin")}))
         self.processes: list[subprocess.Popen[bytes]] = []
         self.talks: list[Talk] = []
 
@@ -185,7 +184,8 @@ class World:
     def order(self, n: int, *argv: str, token: str = "t", env: Mapping[str, str] | None = None, **limits: object) -> None:
         """Write an order's file."""
         told: dict[str, object] = {"stdin": None, "idle": None, "wall": None, "grace": 1.0, "kind": "agent", **limits}
-        spec = OrderSpec(token=token, argv=argv, env_add=dict(env or {}), **told)
+        given = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")} if env is None else dict(env)
+        spec = OrderSpec(token=token, argv=argv, env=given, **told)
         self.write(f"{n}.order", file_bytes(spec))
 
     def python(self, n: int, code: str, **limits: object) -> None:

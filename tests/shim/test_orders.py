@@ -79,7 +79,7 @@ def test_start_twice_of_what_cannot_be_started(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "errno"), [(None, 2), (b"", 22), (b'{"token": "t", "kind": "agent", "argv": ["sh"], "env_add": {}}', 22)]
+    ("content", "errno"), [(None, 2), (b"", 22), (b'{"token": "t", "kind": "agent", "argv": ["sh"], "env": {}}', 22)]
 )
 def test_an_order_that_cannot_be_read(world: World, content: bytes | None, errno: int) -> None:
     talk = world.start()

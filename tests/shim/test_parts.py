@@ -20,9 +20,7 @@ from cueloop_daemon.shim.spec import (
     OrderSpec,
     RunSpec,
     SpecError,
-    env_bytes,
     file_bytes,
-    parse_env,
     parse_order,
     parse_run,
 )
@@ -133,7 +131,6 @@ def test_orders_travel_whole(
 ) -> None:
     order = OrderSpec(token, "agent", ("/bin/x", *argv), env, stdin, idle, wall, grace)
     assert parse_order(file_bytes(order)) == order
-    assert parse_env(env_bytes(env)) == env
 
 
 @given(TEXTS, TEXTS, st.lists(TEXTS), st.dictionaries(NAMES, TEXTS), st.integers(0, 2**40))
@@ -144,7 +141,7 @@ def test_runs_travel_whole(run_id: str, root: str, argv: list[str], env: dict[st
 
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_file_is_anything_but_a_spec_or_an_error(data: bytes) -> None:
-    for parse in (parse_order, parse_run, parse_env):
+    for parse in (parse_order, parse_run):
         with contextlib.suppress(SpecError):
             parse(data)
 
@@ -152,7 +149,7 @@ def test_no_file_is_anything_but_a_spec_or_an_error(data: bytes) -> None:
 @pytest.mark.parametrize("argv", [[], ["sh"], ["./sh"], ["/bin/sh", "a\0b"], "/bin/sh", [1]])
 def test_no_program_that_would_have_to_be_looked_for(argv: object) -> None:
     with pytest.raises(SpecError):
-        parse_order(json.dumps({"token": "t", "kind": "ci", "argv": argv, "env_add": {}}).encode())
+        parse_order(json.dumps({"token": "t", "kind": "ci", "argv": argv, "env": {}}).encode())
 
 
 def test_less_than_48_mib_act_as_48(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import stat
 
 from cueloop_daemon.shim.child import Command, Gated, StartFailed, fork_gated
-from cueloop_daemon.shim.spec import ENV_FILE, LIMIT, OrderSpec, SpecError, parse_env, parse_order
+from cueloop_daemon.shim.spec import LIMIT, OrderSpec, SpecError, parse_order
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
@@ -39,14 +39,14 @@ def read_order(place: Place, n: int) -> OrderSpec:
 
 
 def launch(place: Place, order: OrderSpec) -> Gated:
-    """A child for the order that waits for its gate to be opened. Raises StartFailed(cwd, open, order or fork)."""
+    """A child for the order that waits for its gate to be opened. Raises StartFailed(cwd, open or fork)."""
     if not is_root_there(place):
         raise StartFailed("cwd", errno.ENOENT)
-    env = _environment(place, order)
     try:
         stdin = _open_stdin(place.folder, order.stdin)
     except OSError as exc:
         raise StartFailed("open", exc.errno or 0) from exc
+    env = order.env | {RUN_ID: place.spec.run_id}  # nothing of the shim's own environment gets in
     try:
         return fork_gated(Command(order.argv, env, stdin, place.root, place.umask), place.lock)
     finally:
@@ -84,19 +84,6 @@ def read_file(folder: int, name: str) -> bytes:
         return b"".join(pieces)
     finally:
         os.close(fd)
-
-
-def _environment(place: Place, order: OrderSpec) -> dict[str, str]:
-    """Exactly what was given: nothing of the shim's own environment gets in."""
-    try:
-        base = parse_env(read_file(place.folder, ENV_FILE))
-    except FileNotFoundError:
-        base = {}
-    except OSError as exc:
-        raise StartFailed("order", exc.errno or 0) from exc
-    except SpecError as exc:
-        raise StartFailed("order", errno.EINVAL) from exc
-    return base | order.env_add | {RUN_ID: place.spec.run_id}
 
 
 def _open_stdin(folder: int, name: str | None) -> int:

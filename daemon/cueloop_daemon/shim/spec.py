@@ -1,7 +1,7 @@
 """The files by which the daemon tells a shim what it is for and what to start. Both ends import this. Standard library only.
 
 `run.json` is written before the shim is started and never changed. `<n>.order` is written before the order `start n` is sent; its
-token ties the number to this content. `env` is one JSON object: the variables that every child of the run gets. All are mode 0600.
+token ties the number to this content. All are mode 0600.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ SHIM_FILE = "shim.json"
 LOCK_FILE = "shim.lock"
 RECORD_FILE = "shim.jsonl"
 TOMBSTONE = "over"
-ENV_FILE = "env"
 LIMIT = 8 * 1024 * 1024
 """Bytes of any of these files: an environment and a command line are never longer."""
 
@@ -42,7 +41,7 @@ class RunSpec(Frozen):
 
 
 class OrderSpec(Frozen):
-    """`<n>.order`. `argv[0]` is absolute. `env_add` is put over the variables of the file `env`.
+    """`<n>.order`. `argv[0]` is absolute. `env` is the child's whole environment, but for the run's id.
 
     `stdin` is the name of a file in the run's folder, or an absolute path; None is /dev/null. `idle`, `wall`: seconds, None without
     limit. `grace`: seconds to leave, None for the run's.
@@ -51,7 +50,7 @@ class OrderSpec(Frozen):
     token: str
     kind: str
     argv: tuple[str, ...]
-    env_add: dict[str, str]
+    env: dict[str, str]
     stdin: str | None
     idle: float | None
     wall: float | None
@@ -61,11 +60,6 @@ class OrderSpec(Frozen):
 def file_bytes(spec: RunSpec | OrderSpec) -> bytes:
     """The content of the file."""
     return dumps(vars(spec)) + b"\n"
-
-
-def env_bytes(env: dict[str, str]) -> bytes:
-    """The content of the file `env`."""
-    return dumps(env) + b"\n"
 
 
 def parse_run(data: bytes) -> RunSpec:
@@ -96,17 +90,12 @@ def parse_order(data: bytes) -> OrderSpec:
         _text(raw, "token"),
         _text(raw, "kind"),
         argv,
-        _map(raw.get("env_add"), "env_add"),
+        _map(raw.get("env"), "env"),
         None if raw.get("stdin") is None else _text(raw, "stdin"),
         _seconds(raw, "idle"),
         _seconds(raw, "wall"),
         _seconds(raw, "grace"),
     )
-
-
-def parse_env(data: bytes) -> dict[str, str]:
-    """The file `env`. Raises SpecError."""
-    return _map(_object(data), "env")
 
 
 def _object(data: bytes) -> dict[str, object]:

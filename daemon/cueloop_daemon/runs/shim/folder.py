@@ -25,8 +25,8 @@ from cueloop_daemon.store.not_writable import not_writable
 from cueloop_protocol.roots import shown
 
 CALLER_ENV = "caller-env"
-"""The variables of the run's caller. Not the shim's `env`: each order brings its whole environment, in which some must be missing."""
-_SECRETS = re.compile(r"env|caller-env|[0-9]+\.(order|prompt|stdin)|\..*\.new", re.ASCII)
+"""The variables of the run's caller. Not for the shim: each order brings its whole environment, in which some must be missing."""
+_SECRETS = re.compile(r"caller-env|[0-9]+\.(order|prompt|stdin)|\..*\.new", re.ASCII)
 _PIECE_LIMIT = 8 * 1024 * 1024
 
 

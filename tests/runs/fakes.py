@@ -45,13 +45,11 @@ class MemoryStore:
 
     run_id: str = RUN
     state: bytes = STATE.dump_json(State())
-    scope: int = 0
     next_order: int = 1
     records: dict[int, Record] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     out: list[Out] = field(default_factory=list)
     conversations: list[Conversation] = field(default_factory=list)
-    view: bytes | None = None
     over: Over | None = None
     commits: int = 0
     lives: int = 0
@@ -67,7 +65,6 @@ class MemoryStore:
         self.commits += 1
         if batch.checkpoint is not None:
             self.state, self.next_order = batch.checkpoint.state, batch.checkpoint.next_order
-            self.scope += 1
             self.records.clear()
             self.told.clear()
         for record in batch.records:
@@ -78,7 +75,6 @@ class MemoryStore:
             self.records[idx] = self.records[idx]._replace(result=made)
         self.out.extend(batch.out)
         self.conversations.extend(batch.conversations)
-        self.view = batch.view or self.view
         if batch.restart is not None:
             self.told |= {record.key for record in self.records.values() if record.kind == "E"}
             self.records.clear()
@@ -92,12 +88,10 @@ class MemoryStore:
         given: dict[str, Any] = {
             "run_id": self.run_id,
             "state": self.state,
-            "scope": self.scope,
             "next_order": self.next_order,
             "records": records,
             "told": frozenset(self.told),
             "is_first_life": self.lives == 0,
-            "view": self.view,
         }
         return Loaded(**{**given, **changes})
 

@@ -297,7 +297,6 @@ async def test_everybody_hears_that_the_shim_is_gone(world: ShimWorld) -> None:
             await link.lost.wait()
         with pytest.raises(ShimGone):
             await link.signal(1, 60.0)
-        assert not link.is_fenced
     assert sorted(gone) == ["follow", "signal"]
 
 
@@ -319,7 +318,6 @@ async def test_the_later_daemon_has_the_shim(world: ShimWorld) -> None:
         await new.status()
         with pytest.raises(Fenced):
             await old.status()
-        assert old.is_fenced
         assert not old.lost.is_set()
         assert (await new.status()).child is None
     assert world.heard == [Superseded()]

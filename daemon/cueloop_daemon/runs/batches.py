@@ -16,12 +16,10 @@ def load(db: sqlite3.Connection, run_id: str, instead: State | None = None) -> L
 
     LookupError: there is no such run. ValueError: what is stored is not as this version writes it.
     """
-    row = db.execute(
-        "SELECT checkpoint, scope, next_order, stop_at, cancel_at, view, lives FROM runs WHERE run_id = ?", (run_id,)
-    ).fetchone()
+    row = db.execute("SELECT checkpoint, next_order, stop_at, cancel_at, lives FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         raise LookupError(run_id)
-    state, scope, next_order, stop_at, cancel_at, view, lives = row
+    state, next_order, stop_at, cancel_at, lives = row
     steps = [Record(*step) for step in db.execute(_STEPS, (run_id,))]
     records = [record for record in steps if record.idx >= 0]
     if instead is None:
@@ -33,14 +31,12 @@ def load(db: sqlite3.Connection, run_id: str, instead: State | None = None) -> L
     return Loaded(
         run_id=run_id,
         state=state,
-        scope=scope,
         next_order=next_order,
         records=records,
         told=frozenset(record.key for record in steps if record.idx < 0),
         is_first_life=lives == 0,
         stop_wanted=stop_at is not None,
         cancelled=cancel_at is not None,
-        view=view,
     )
 
 

@@ -112,7 +112,7 @@ class Carrying:
         """A run was just recorded: from this turn on it is the active one."""
         self.open = row
         self._around.face.begin(active)
-        self._drive(row, Loaded(row.run_id, STATE_CODEC.dump_json(State()), scope=0, next_order=1), lives=0)
+        self._drive(row, Loaded(row.run_id, STATE_CODEC.dump_json(State()), next_order=1), lives=0)
 
     async def cancelled(self, run_id: str) -> Summary | None:
         """Cancel the active run, and return when nothing of it is left; None if the daemon leaves first."""

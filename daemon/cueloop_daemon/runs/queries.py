@@ -174,11 +174,6 @@ def erase(db: sqlite3.Connection, run_id: str) -> None:
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
 
 
-def run_ids(db: sqlite3.Connection) -> frozenset[str]:
-    """Every run that is kept."""
-    return frozenset(str(run_id) for (run_id,) in db.execute("SELECT run_id FROM runs"))
-
-
 def open_questions(db: sqlite3.Connection, run_id: str | None = None) -> tuple[Question, ...]:
     """Questions that nobody has answered, oldest first; of one run or of all."""
     found = db.execute(

@@ -101,7 +101,6 @@ class Loaded:
 
     run_id: str
     state: bytes
-    scope: int
     next_order: int
     records: Sequence[Record] = ()
     told: frozenset[str] = frozenset()
@@ -109,4 +108,3 @@ class Loaded:
     """Nothing was done before: no act can have been done without being on record."""
     stop_wanted: bool = False
     cancelled: bool = False
-    view: bytes | None = None

@@ -75,8 +75,6 @@ class Ending(Value):
     task_id: str | None = None
     blocking: BlockingState | None = None
     error: ErrorDocument | None = None
-    say_blocking: bool = False
-    """`blocked_state_changed` is still to be said."""
 
 
 class State(Value):

@@ -17,7 +17,7 @@ from cueloop_daemon.runs.shim.channel import Channel
 from cueloop_daemon.runs.shim.conversation import Conversation
 from cueloop_daemon.runs.shim.folder import Folder
 from cueloop_daemon.runs.shim.following import Following
-from cueloop_daemon.runs.shim.hearing import Fenced, Hearing, ShimCancelled, ShimMistake
+from cueloop_daemon.runs.shim.hearing import Hearing, ShimCancelled, ShimMistake
 from cueloop_daemon.runs.types import Exited, Grown, LockHeld, LockMade, NotStarted, Order, ShimGone, Started
 from cueloop_daemon.shim.spec import OrderSpec
 from cueloop_daemon.shim.wire import WireError, owner_bytes, owner_text
@@ -41,7 +41,7 @@ class Peer:
 class ShimLink:
     """`runs.types.Link`, and what only the engine needs. `run` must be running for anything to come back.
 
-    `lost` is set when the shim is gone: calls raise ShimGone. When a later daemon has it (`is_fenced`), calls raise Fenced, and when
+    `lost` is set when the shim is gone: calls raise ShimGone. When a later daemon has it, calls raise Fenced, and when
     `run` was cancelled LinkClosed: then the run is not to be settled. `cancelled` is set when somebody sent the shim a SIGTERM.
     What is under way when `run` is cancelled is cut off, so it should be the last of the run's tasks to be cancelled.
     """
@@ -55,11 +55,6 @@ class ShimLink:
     def lost(self) -> anyio.Event:
         """Set when the shim is gone."""
         return self._talk.lost
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether a later daemon has taken the shim over."""
-        return isinstance(self._talk.why_lost(), Fenced)
 
     @property
     def is_silent(self) -> bool:

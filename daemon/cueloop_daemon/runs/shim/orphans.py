@@ -29,9 +29,6 @@ from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 
-LEAVING = 10.0
-"""Seconds in which a shim that was sent a TERM leaves by itself, once its child is gone."""
-
 
 @dataclass(frozen=True, slots=True)
 class Means:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import anyio
@@ -11,6 +15,7 @@ import pytest
 from cueloop_daemon import housekeeping
 from cueloop_daemon.housekeeping import Housekeeping
 from cueloop_daemon.server.listener import Listener
+from cueloop_daemon.service.standing import listens
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_protocol.roots import Root
 from cueloop_protocol.shapes import ShutdownReason
@@ -86,3 +91,78 @@ async def test_zero_minutes_mean_never(monkeypatch: pytest.MonkeyPatch) -> None:
             await anyio.sleep(0)
         tasks.cancel_scope.cancel()
     assert house.left == []
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of a repository and of two sockets."""
+    folder = tmp_path_factory.mktemp("h")
+    for name in ("repo/.cueloop", "run", "tmp"):
+        (folder / name).mkdir(parents=True)
+    return folder
+
+
+class Ours(Ownership):
+    """Nobody takes it away."""
+
+    def __init__(self) -> None:
+        pass
+
+    def still_ours(self) -> bool:
+        return True
+
+
+def house_of(place: Path, listener: Listener) -> tuple[Housekeeping, list[ShutdownReason], list[str]]:
+    """What it left for, and where it said the socket is."""
+    left, told = list[ShutdownReason](), list[str]()
+    root = Root(str(place / "repo"), str(place / "repo"))
+    house = Housekeeping(root, Ours(), listener, left.append, told.append, lambda: str(place / "tmp/d.sock"))
+    return house, left, told
+
+
+async def test_a_socket_whose_folder_has_gone_moves(place: Path) -> None:
+    """The runtime folder goes with the last logout, and a run may be active."""
+    listener = Listener.bind(str(place / "run/d.sock"))
+    house, left, told = house_of(place, listener)
+    house.look(0.0)
+    shutil.rmtree(place / "run")
+    house.look(2.0)
+    assert (left, told) == ([], [str(place / "run/d.sock"), str(place / "tmp/d.sock")])
+    assert listens(listener.path)
+    listener.close()
+
+
+async def test_a_socket_whose_name_another_took_is_left_to_that_one(place: Path) -> None:
+    """A service manager unlinks what stands at its path, and listens there itself: no war about a name."""
+    path = str(place / "run/d.sock")
+    listener = Listener.bind(path)
+    house, left, told = house_of(place, listener)
+    os.unlink(path)
+    with socket.socket(socket.AF_UNIX) as manager:
+        manager.bind(path)
+        manager.listen()
+        house.look(0.0)
+        assert (left, told) == (["replaced"], [])
+    listener.close()
+
+
+async def test_a_name_at_which_nobody_listens_is_ours_again(place: Path) -> None:
+    path = str(place / "run/d.sock")
+    listener = Listener.bind(path)
+    house, left, told = house_of(place, listener)
+    os.unlink(path)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    house.look(0.0)
+    assert (left, told, listens(path)) == ([], [path], True)
+    listener.close()
+
+
+async def test_where_no_place_is_left_it_leaves(place: Path) -> None:
+    listener = Listener.bind(str(place / "run/d.sock"))
+    house, left, _ = house_of(place, listener)
+    shutil.rmtree(place / "run")
+    shutil.rmtree(place / "tmp")
+    house.look(0.0)
+    assert left == ["replaced"]
+    listener.close()

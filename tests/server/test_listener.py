@@ -6,6 +6,8 @@ import errno
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import anyio
 import pytest
 
 from cueloop_daemon.server.listener import Listener, accept_one
+from cueloop_protocol.identity import peer_pid
 
 
 @pytest.fixture
@@ -291,3 +294,69 @@ async def test_a_temporary_name_that_vanishes_in_between_is_an_oserror(path: str
     with pytest.raises(FileNotFoundError, match="removed"):
         Listener.bind(path)
     assert os.listdir(os.path.dirname(path)) == []
+
+
+async def test_at_another_place_those_who_waited_at_the_old_one_are_accepted_first(path: str, tmp_path: Path) -> None:
+    """A logout takes the runtime folder away, or a cleaner the name of a service manager's socket."""
+    listener = Listener.bind(path)
+    early = [socket.socket(socket.AF_UNIX) for _ in range(100)]  # more than are taken at a time
+    for peer in early:
+        peer.connect(path)
+    os.unlink(path)
+    assert not listener.still_ours()
+    other = f"{os.path.dirname(path)}/e.sock"
+    listener.rebind(other)
+    assert (listener.path, listener.still_ours()) == (other, True)
+    taken = await listener.accept()
+    assert len(taken) == 100
+    assert reaches(other)
+    late = await listener.accept()
+    assert len(late) == 1
+    for sock in [*early, *taken, *late]:
+        sock.close()
+    listener.close()
+    assert not os.path.exists(other)
+
+
+async def test_who_waits_at_a_manager_s_socket_is_left_to_the_next_daemon(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as manager, socket.socket(socket.AF_UNIX) as peer:
+        manager.bind(path)
+        manager.listen()
+        listener = Listener.adopt(os.dup(manager.fileno()), path)
+        assert (listener.is_managed, listener.still_ours()) == (True, True)
+        peer.connect(path)
+        assert listener.retire() == []
+        listener.close()
+        manager.settimeout(10)
+        manager.accept()[0].close()
+        assert os.path.exists(path)
+
+
+async def test_an_adopted_socket_names_us_as_the_peer(path: str) -> None:
+    """Else a client that wants to end the daemon would end the manager."""
+    with socket.socket(socket.AF_UNIX) as manager:
+        manager.bind(path)
+        script = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).listen(1)"
+        with subprocess.Popen([sys.executable, "-c", script, str(manager.fileno())], pass_fds=(manager.fileno(),)) as other:
+            assert other.wait(20) == 0
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(path)
+            assert peer_pid(peer) == other.pid
+        listener = Listener.adopt(os.dup(manager.fileno()), path)
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(path)
+            assert peer_pid(peer) == os.getpid()
+        listener.close()
+
+
+async def test_a_name_that_was_taken_away_from_a_manager_is_missed(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as manager:
+        manager.bind(path)
+        manager.listen()
+        listener = Listener.adopt(os.dup(manager.fileno()), path)
+        os.unlink(path)
+        assert not listener.still_ours()
+        other = f"{os.path.dirname(path)}/e.sock"
+        listener.rebind(other)
+        assert (listener.is_managed, reaches(other)) == (False, True)
+        listener.close()

@@ -7,7 +7,7 @@ import logging
 import pytest
 from pydantic import model_validator
 
-from cueloop_daemon.server.dispatch import Bound, Dispatcher, told
+from cueloop_daemon.server.dispatch import MOST_KNOWN, Bound, Dispatcher, told
 from cueloop_daemon.server.envelope import Message, message
 from cueloop_daemon.server.requests import Entry, Reply
 from cueloop_protocol import codes
@@ -122,3 +122,53 @@ def test_any_other_error_is_logged_and_told_without_its_text(error: Exception, c
     assert record.levelno == logging.ERROR
     assert record.exc_info is not None
     assert record.exc_info[1] is error
+
+
+def short(method: str, params: object) -> Message:
+    found = message({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, is_short=True)
+    assert isinstance(found, Message)
+    return found
+
+
+def test_the_same_parameters_are_read_once() -> None:
+    dispatcher = Dispatcher(TABLE)
+    first, again = (dispatcher.bind(short("echo", {"text": "a"})) for _ in range(2))
+    assert isinstance(first, Bound)
+    assert isinstance(again, Bound)
+    assert again.params is first.params
+    other = dispatcher.bind(short("echo", {"text": "b"}))
+    assert isinstance(other, Bound)
+    assert other.params == TABLE["echo"].params(text="b")
+
+
+@pytest.mark.parametrize("times", [True, 1.0, "1", [1]])
+def test_what_only_looks_the_same_is_still_refused(times: object) -> None:
+    dispatcher = Dispatcher(TABLE)
+    assert isinstance(dispatcher.bind(short("echo", {"text": "a", "times": 1})), Bound)
+    assert isinstance(dispatcher.bind(short("echo", {"text": "a", "times": times})), RpcError)
+
+
+def test_the_same_parameters_of_another_method_are_its_own() -> None:
+    class Other(Wire):
+        text: str
+
+    entry = TABLE["echo"]
+    dispatcher = Dispatcher({"echo": entry, "other": Entry(Other, lambda call, params: Reply({}))})
+    assert isinstance(dispatcher.bind(short("echo", {"text": "a"})), Bound)
+    bound = dispatcher.bind(short("other", {"text": "a"}))
+    assert isinstance(bound, Bound)
+    assert type(bound.params) is Other
+
+
+def test_parameters_of_durable_calls_and_of_long_requests_are_not_kept() -> None:
+    dispatcher = Dispatcher({"start": Entry(TABLE["echo"].params, lambda call, params: Reply({}), durable=True), **TABLE})
+    for asks in (short("start", {"text": "secret"}), asked("echo", {"text": "a"})):
+        assert isinstance(dispatcher.bind(asks), Bound)
+    assert not dispatcher._known
+
+
+def test_no_more_parameters_are_kept_than_the_bound() -> None:
+    dispatcher = Dispatcher(TABLE)
+    for number in range(MOST_KNOWN + 3):
+        assert isinstance(dispatcher.bind(short("echo", {"text": str(number)})), Bound)
+    assert 0 < len(dispatcher._known) <= MOST_KNOWN

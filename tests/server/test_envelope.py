@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from cueloop_daemon.server.envelope import (
     ABSENT,
+    SHORT,
     Invalid,
     Message,
     answer,
@@ -35,7 +36,7 @@ JSON = st.recursive(
 
 
 def one(text: str) -> Message | Invalid:
-    found = messages(read(text.encode()), 10)
+    found = messages(read(text.encode()), 10, len(text))
     assert not isinstance(found, list)
     return found
 
@@ -53,7 +54,7 @@ def test_any_bytes_are_a_value_or_a_parse_error(data: bytes) -> None:
     except RpcError as caught:
         error = caught
     else:
-        assert messages(value, 5)
+        assert messages(value, 5, len(data))
         return
     assert error.code == codes.PARSE_ERROR
 
@@ -210,7 +211,7 @@ def test_b04_the_same_key_in_different_objects_or_in_text_is_no_double(text: str
 
 def test_b04_in_a_batch_only_the_item_is_invalid() -> None:
     good = json.dumps(PING)
-    found = messages(read(f'[{good},{{"jsonrpc":"2.0","id":2,"method":"a","method":"b"}},{good},3]'.encode()), 10)
+    found = messages(read(f'[{good},{{"jsonrpc":"2.0","id":2,"method":"a","method":"b"}},{good},3]'.encode()), 10, 300)
     assert isinstance(found, list)
     assert [type(item) for item in found] == [Message, Invalid, Message, Invalid]
 
@@ -237,10 +238,10 @@ def test_b04_is_found_in_a_large_frame_too() -> None:
 
 def test_d21_a_batch_of_none_or_too_many_is_one_error() -> None:
     for value in ([], [PING] * 4):
-        found = messages(value, 3)
+        found = messages(value, 3, 50)
         assert isinstance(found, Invalid)
         assert (found.id, found.error.code) == (None, codes.INVALID_REQUEST)
-    assert isinstance(messages([PING] * 3, 3), list)
+    assert isinstance(messages([PING] * 3, 3, 150), list)
 
 
 class Half(BaseModel):
@@ -259,3 +260,27 @@ def test_the_other_texts() -> None:
     assert json.loads(notification("n", Half(a=1))) == {"jsonrpc": "2.0", "method": "n", "params": {"a": 1}}
     assert json.loads(joined([b"1", b"2"])) == [1, 2]
     assert json.loads(refusal(1, codes.conflict("x")))["error"]["data"]["name"] == "conflict"
+
+
+@pytest.mark.parametrize(("size", "is_short"), [(SHORT, True), (SHORT + 1, False)])
+def test_what_came_in_a_short_frame_is_marked(size: int, is_short: bool) -> None:
+    alone, (first, _) = messages(PING, 2, size), messages([PING, PING], 2, size)
+    assert (alone.is_short, first.is_short) == (is_short, is_short)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_unique"),
+    [
+        ('{"a":1,"b":{"c":[{"d":2},3]}}', True),
+        ('{"a":1,"b":{"a":[{"a":2}]}}', True),
+        ('{"a":"x:y","b":1}', True),
+        ('{"a":1,"b":{"c":[{"d":2,"d":3}]}}', False),
+        ('{"a":{"b":1,"c":2},"a":3}', False),
+        ('{"a":"x:y","b":{"c":1,"c":2}}', False),
+        ('{"a":1,"\\u0061":2}', False),
+    ],
+)
+def test_b04_keys_are_counted_by_their_colons(text: str, is_unique: bool) -> None:
+    found = message(read(text.encode()))
+    assert isinstance(found, Invalid)
+    assert ("twice" in found.error.document["detail"]) is not is_unique

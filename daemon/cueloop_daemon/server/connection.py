@@ -17,7 +17,8 @@ from cueloop_daemon.server.batch import Batch
 from cueloop_daemon.server.calls import Calls, Outcome, Pending, settle
 from cueloop_daemon.server.dispatch import Bound
 from cueloop_daemon.server.envelope import Invalid, Message, messages, notification, read, refusal
-from cueloop_daemon.server.parting import CHUNK, is_gone, part
+from cueloop_daemon.server.parting import is_gone, part
+from cueloop_daemon.server.receiver import Receiver
 from cueloop_daemon.server.requests import Peer
 from cueloop_daemon.server.shell import Shell
 from cueloop_daemon.server.writer import Writer
@@ -38,6 +39,7 @@ class Connection(Generic[S]):
         self._shell = shell
         self._limits = shell.limits
         self._decoder = Decoder(shell.limits.frame)
+        self._receiver = Receiver(sock, number)
         self._writer = Writer(sock, shell.limits.queued)
         self.peer = Peer(number, pid, self._writer)
         traffic = shell.counters.traffic
@@ -48,7 +50,6 @@ class Connection(Generic[S]):
         self._reading: set[Callable[[], None]] = set()  # ends one call that only reads
         self._under_way = 0
         self._one_less = anyio.Event()
-        self._has_more = False  # the last read filled its buffer
         self._turn = 0
 
     async def run(self, spoke: Callable[[], None]) -> None:
@@ -68,6 +69,7 @@ class Connection(Generic[S]):
 
     def _close(self) -> None:
         self._writer.close()
+        self._receiver.close()
         self._sock.close()
         self._wake()
         for farewell in self.peer.farewells:
@@ -89,6 +91,7 @@ class Connection(Generic[S]):
             with anyio.move_on_after(self._limits.linger):
                 await self.settled()
                 if not self._input_ended:
+                    self._receiver.close()
                     await part(self._sock)
         elif not is_gone(self._sock):
             await self.settled()  # the peer only closed its own half, and still reads
@@ -135,29 +138,11 @@ class Connection(Generic[S]):
     async def _receive(self) -> list[bytes | FrameError]:
         """The next frames, at least one; none at the end of the input."""
         while True:
-            data = await self._read()
+            data = await self._receiver.receive()
             frames = self._decoder.feed(data) if data else self._decoder.finish()
             self._writer.kind = self._decoder.kind
             if frames or not data:
                 return frames
-
-    async def _read(self) -> bytes:
-        """Some bytes; none at the end, whichever way it came. Reads first only where more is known to wait: a vain read costs."""
-        if self._has_more:
-            await anyio.lowlevel.checkpoint()
-        else:
-            await anyio.wait_readable(self._sock)
-        while True:
-            try:
-                data = self._sock.recv(CHUNK)
-            except (BlockingIOError, InterruptedError):
-                await anyio.wait_readable(self._sock)
-            except OSError as error:
-                log.debug("connection_lost peer=%d error=%s", self.peer.id, error.strerror)
-                return b""
-            else:
-                self._has_more = len(data) == CHUNK
-                return data
 
     async def _take(self, frames: list[bytes | FrameError]) -> bool:
         """Begin what the frames ask for, in order. False: one of them ended the input."""
@@ -179,7 +164,7 @@ class Connection(Generic[S]):
                 self._shell.counters.traffic.failed(error)
                 self._writer.send(refusal(None, self._unread(error)))
             else:
-                self._begin(messages(value, self._limits.batch_items))
+                self._begin(messages(value, self._limits.batch_items, len(frame)))
         return True
 
     def _begin(self, asked: Message | Invalid | list[Message | Invalid]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -29,6 +30,9 @@ with without_door("jsonrpcserver"):
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
+
+MOST_KNOWN = 256
+"""Parameters that are remembered, of short requests, since clients ask the same again and again; at one more all are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +66,35 @@ class Dispatcher(Generic[S]):
     def __init__(self, table: Table[S]) -> None:
         self._table = dict(table)
         self._methods = {name: _taker(entry.params) for name, entry in table.items()}
+        self._known: dict[tuple[str, bytes], BaseModel] = {}
 
     def bind(self, message: Message) -> Bound[S] | RpcError:
         """The call that `message` asks for, or why it cannot be made: no such method, or parameters that do not fit."""
+        entry = self._table.get(message.method)
+        if entry is None:
+            return codes.method_not_found(message.method)
+        if entry.durable or not message.is_short:  # parameters of durable calls may have secrets, and are not kept
+            return self._read(message, entry)
+        key = (message.method, _image(message.params))
+        known = self._known.get(key)
+        if known is not None:
+            return Bound(message.id, message.method, entry, known)
+        found = self._read(message, entry)
+        if isinstance(found, Bound):
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = found.params
+        return found
+
+    def _read(self, message: Message, entry: Entry[S, Any]) -> Bound[S] | RpcError:
         slot = _Slot()
         # The step of its synchronous entry that looks up and calls. The steps around it read and check the text of a request and
         # write that of the answer, which is done here already; left in, they are a third of a whole request's cost.
         _, response = dispatch_request(self._methods, slot, create_request(dict(message.raw)))
         if slot.params is not None:
-            return Bound(message.id, message.method, self._table[message.method], slot.params)
+            return Bound(message.id, message.method, entry, slot.params)
         if slot.error is not None:
             return slot.error
-        if message.method not in self._table:
-            return codes.method_not_found(message.method)
         log.error("dispatch_failed method=%s response=%r", message.method, response)
         return codes.internal_error()
 
@@ -82,6 +102,11 @@ class Dispatcher(Generic[S]):
         """Whether a call of `method`, once begun, outlives its connection."""
         entry = self._table.get(method)
         return entry is not None and entry.durable
+
+
+def _image(params: Any) -> bytes:
+    """Bytes that only the same JSON value has, types included: `true`, 1 and 1.0 are three."""
+    return b"" if params is ABSENT else marshal.dumps(params, 2)
 
 
 def told(error: Exception, method: str) -> RpcError:

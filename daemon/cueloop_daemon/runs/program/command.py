@@ -17,6 +17,8 @@ KEPT = 4 * 1024 * 1024
 SHOWN = 16 * 1024
 """Characters from each end that a message shows."""
 LAST_LINE = 300
+WALL = 1800.0
+"""Seconds for a gate (design section 6), a revert, a commit with its hooks, a push."""
 
 _ELSEWHERE = (
     "GIT_DIR",
@@ -75,22 +77,21 @@ async def run_command(
     kind: Literal["ci", "git"],
     argv: tuple[str, ...],
     *,
-    wall: float,
     must_end: bool = False,
 ) -> Done:
-    """Run a program in the root, standard input closed, for at most `wall` seconds. `must_end`: a cancel waits for it."""
+    """Run a program in the root, standard input closed, for at most half an hour. `must_end`: a cancel waits for it."""
     intent = await intend(journal, world, key)
 
     async def act(wanted: Intent, again: bool) -> Done:
         program = world.find_program(argv[0])
         if program is None:
             return _not_run(f"{argv[0]} was not found on the PATH")
-        order = Order(wanted.number, wanted.token, kind, (program, *argv[1:]), _environment(world), None, None, wall, GRACE)
+        order = Order(wanted.number, wanted.token, kind, (program, *argv[1:]), _environment(world), None, None, WALL, GRACE)
         tail = _Tail()
         ended = await follow(journal, world, order, tail.feed, must_end=must_end)
         if isinstance(ended, NotStarted):
             return _not_run(f"{argv[0]} could not be started ({ended.stage}, errno {ended.errno})")
-        return _done(argv[0], ended, tail.text(), wall)
+        return _done(argv[0], ended, tail.text())
 
     return await journal.step(key, intent, act, INTENT, DONE)
 
@@ -104,10 +105,10 @@ def _not_run(why: str) -> Done:
     return Done(exit_code=None, mark=fingerprint(None, why), last_line=why, failure=why)
 
 
-def _done(name: str, ended: Exited, output: str, wall: float) -> Done:
+def _done(name: str, ended: Exited, output: str) -> Done:
     failure = None
     if ended.cause == "wall":
-        failure = f"{name} did not end within {wall:.0f} s"
+        failure = f"{name} did not end within {WALL:.0f} s"
     elif ended.code is None:
         failure = f"{name} was ended by signal {ended.signal}"
     lines = [line.strip() for line in output.splitlines() if line.strip()]

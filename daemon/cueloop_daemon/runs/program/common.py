@@ -89,11 +89,6 @@ def again(make: Callable[[], Awaitable[T]]) -> Callable[[bool], Awaitable[T]]:
     return act
 
 
-async def heed_cancel(journal: Journal) -> None:
-    """Raise RunCancelled if the run is being cancelled; only where nothing is on record beyond."""
-    await journal.heed()
-
-
 async def warn(
     journal: Journal, world: World, key: str, message: str, *, task_id: str | None = None, exit_code: int | None = None
 ) -> None:

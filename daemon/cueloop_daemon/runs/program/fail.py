@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.stamps import format_stamp, parse_stamp
 from cueloop_daemon.runs.program.command import run_command
-from cueloop_daemon.runs.program.common import TEXT, blocked, ended, failed, heed_cancel, later, moment, notify, warn
+from cueloop_daemon.runs.program.common import TEXT, blocked, ended, failed, later, moment, notify, warn
 from cueloop_daemon.runs.program.locking import unlock_queue
 from cueloop_daemon.runs.state import Ending, FailState, State, TaskState
 from cueloop_daemon.runs.types import Baseline, Journal, World
@@ -18,9 +18,6 @@ from cueloop_protocol.shapes import Question, QuestionChoice
 
 ANSWER: TypeAdapter[tuple[str, str | None]] = TypeAdapter(tuple[str, str | None])
 QUESTION: TypeAdapter[Question] = TypeAdapter(Question)
-
-WALL = 1800.0
-"""Seconds for a revert."""
 
 CHOICES = (
     QuestionChoice(choice="keep", title="Keep them", takes_text=False),
@@ -34,7 +31,7 @@ async def fail_task(state: State, journal: Journal, world: World) -> State:
     task, fail = state.task, state.fail
     assert task is not None
     assert fail is not None
-    await heed_cancel(journal)  # nothing is reverted after a cancel
+    await journal.heed()  # nothing is reverted after a cancel
     await warn(journal, world, "said", fail.reason, task_id=task.task_id, exit_code=fail.exit_code)
     choice, text = await _choice(task, fail, journal, world)
     if choice == "continue":
@@ -96,7 +93,7 @@ async def _revert(task: TaskState, journal: Journal, world: World) -> None:
         await warn(journal, world, "revert/not", "The changes are kept: there is no tree to return to.", task_id=task.task_id)
         return
     base = Baseline(task.base_commit, task.base_head, task.base_dirty)
-    done = await run_command(journal, world, "revert", "git", world.trees.revert_argv(base), wall=WALL, must_end=True)
+    done = await run_command(journal, world, "revert", "git", world.trees.revert_argv(base), must_end=True)
     lines = done.shown.strip().splitlines()
     if not done.is_success:
         text = f"Reverting failed, the changes are kept: {done.last_line}"

@@ -7,20 +7,18 @@ import shlex
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.runs.repeat import MOST_GATES, is_stuck
 from cueloop_daemon.runs.program.command import Done, run_command
-from cueloop_daemon.runs.program.scene import Part, Scene, Trouble, Words
+from cueloop_daemon.runs.program.scene import Part, Scene, Words
 from cueloop_daemon.runs.program.talk import talk
-
-WALL = 1800.0
-"""Seconds that the gate may take (design section 6)."""
+from cueloop_daemon.runs.state import FailState
 
 
-async def pass_gate(scene: Scene) -> Trouble | None:
+async def pass_gate(scene: Scene) -> FailState | None:
     """Run the gate until it passes, ten times at most; three identical failures in a row are enough."""
     argv = tuple(scene.world.config.agent.ci_gate.argv)
     command = shlex.join(argv)
     seen: tuple[str, ...] = ()
     for attempt in range(MOST_GATES):
-        done = await run_command(scene.journal, scene.world, f"gate/{attempt}", "ci", argv, wall=WALL)
+        done = await run_command(scene.journal, scene.world, f"gate/{attempt}", "ci", argv)
         if done.is_success:
             return None
         seen = (*seen, done.mark)
@@ -40,7 +38,7 @@ def _said(command: str, done: Done) -> Part:
     return Part("ci_failed", {"command": command, "exit_code": code, "output": output})
 
 
-def _blocked(command: str, done: Done, pattern: str | None) -> Trouble:
+def _blocked(command: str, done: Done, pattern: str | None) -> FailState:
     reason = f"The CI gate ({command}) failed: {done.last_line}"
     error = ends.error("unknown", reason, "Correct what it reports, then resume; the session stays.")
-    return Trouble("gate", error, reason, exit_code=done.exit_code, pattern=pattern)
+    return FailState(kind="gate", reason=reason, error=error, exit_code=done.exit_code, pattern=pattern)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import anyio
 
 from cueloop_daemon.runs.program.common import mode_of, stamp
-from cueloop_daemon.runs.program.written import Written
+from cueloop_daemon.runs.program.written import told
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import OwnershipLost
@@ -48,7 +48,7 @@ async def with_heartbeat(
 
 
 async def _beat(journal: Journal, world: World, session: Session, every: float) -> None:
-    told: str | None = None
+    said: str | None = None
     while True:
         await anyio.sleep(every)
         try:
@@ -57,12 +57,12 @@ async def _beat(journal: Journal, world: World, session: Session, every: float) 
             raise
         except NotWritable as exc:
             text = f"{exc.message} {exc.remedy}"
-            if text != told:  # once, not each minute
+            if text != said:  # once, not each minute
                 _say(journal, world, text)
-            told = text
+            said = text
             continue
-        told = None
-        for text in Written.of(result).told():
+        said = None
+        for text in told(result):
             _say(journal, world, text)
 
 

@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.runs.places import hand_off_io, plan_io, plan_shown
 from cueloop_daemon.runs.program.common import FLAG, NOTHING, TEXTS, again, beside, warn
-from cueloop_daemon.runs.program.scene import Part, Scene, Trouble, Words
+from cueloop_daemon.runs.program.scene import Part, Scene, Words
 from cueloop_daemon.runs.program.talk import talk
 from cueloop_daemon.runs.reading import beginning_of
-from cueloop_daemon.runs.state import TaskState
+from cueloop_daemon.runs.state import FailState, TaskState
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_daemon.store.not_writable import not_writable
 from cueloop_protocol.roots import Root
@@ -38,7 +38,7 @@ async def where_inputs_are(task: TaskState, journal: Journal, world: World) -> T
     return task.model_copy(update={"phase": ready})
 
 
-async def check_plan(scene: Scene, before: str | None) -> Trouble | None:
+async def check_plan(scene: Scene, before: str | None) -> FailState | None:
     """A plan must be there and nothing else may have changed; the agent may mend it once."""
     changed = await _wrong_with_plan(scene, before, 0)
     if changed is None:
@@ -55,7 +55,8 @@ async def check_plan(scene: Scene, before: str | None) -> Trouble | None:
         if changed
         else f"The plan {plan_shown(scene.task.task_id)} is empty or missing."
     )
-    return Trouble("plan", ends.error("unknown", reason, "Look at what the agent wrote, then resume or start fresh."), reason)
+    error = ends.error("unknown", reason, "Look at what the agent wrote, then resume or start fresh.")
+    return FailState(kind="plan", reason=reason, error=error)
 
 
 async def hand_off(scene: Scene) -> None:

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from cueloop_daemon.runs.program.begin_events import queue_changed
 from cueloop_daemon.runs.program.common import NOTHING, TEXT, again, beside, later, together, warn
 from cueloop_daemon.runs.program.publish import publish
-from cueloop_daemon.runs.program.written import WRITTEN, Written, tell
-from cueloop_daemon.runs.types import Journal, OwedRow, World
+from cueloop_daemon.runs.program.written import WRITTEN, tell
+from cueloop_daemon.runs.types import Journal, OwedRow, SessionWrite, World
 
 ROWS: TypeAdapter[tuple[OwedRow, ...]] = TypeAdapter(tuple[OwedRow, ...])
 
@@ -96,12 +96,12 @@ def _completion(standing: Standing) -> Literal["due", "made", "left"]:
     return "left"
 
 
-async def _clear_and_forget(world: World, row: OwedRow) -> Written:
+async def _clear_and_forget(world: World, row: OwedRow) -> SessionWrite:
     """Neither session nor kept tree is needed any more; git takes as long as the medium does, so they go at the same time."""
     return await together(lambda: _clear(world, row), lambda: world.trees.forget(row.task_id))
 
 
-async def _clear(world: World, row: OwedRow) -> Written:
+async def _clear(world: World, row: OwedRow) -> SessionWrite:
     """Another run's session is cleared only if it is the very one that was accepted: a later one may stand there by now."""
     if row.run_id == world.run.run_id:
         result = await world.sessions.clear("finished")
@@ -109,4 +109,4 @@ async def _clear(world: World, row: OwedRow) -> Written:
         result = None
     else:
         result = await world.sessions.clear("finished", row.session_etag)
-    return Written(etag="") if result is None else Written.of(result)
+    return result or SessionWrite(etag="")

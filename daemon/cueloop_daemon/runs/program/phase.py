@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from pydantic import TypeAdapter
-
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.runs.taking_up import first_phase, last_phase
 from cueloop_daemon.runners import Refused, Runner, Settings, UnknownRunner, effective, install_hint, runner_for
@@ -14,9 +12,7 @@ from cueloop_daemon.runs.program.common import (
     MAYBE_TEXT,
     NUMBER,
     TEXT,
-    beside,
     failed,
-    heed_cancel,
     later,
     mode_of,
     moment,
@@ -25,8 +21,8 @@ from cueloop_daemon.runs.program.common import (
 from cueloop_daemon.runs.program.gate import pass_gate
 from cueloop_daemon.runs.program.heartbeat import with_heartbeat
 from cueloop_daemon.runs.program.inputs import check_plan, hand_off, where_inputs_are
-from cueloop_daemon.runs.program.scene import Part, Scene, Trouble, Words
-from cueloop_daemon.runs.program.sessions import MOST_ITERATIONS
+from cueloop_daemon.runs.program.scene import Part, Scene, Words
+from cueloop_daemon.runs.program.sessions import MOST_ITERATIONS, own_agent
 from cueloop_daemon.runs.program.talk import talk
 from cueloop_daemon.runs.program.written import save
 from cueloop_daemon.runs.state import FailState, State, TaskState
@@ -34,8 +30,6 @@ from cueloop_daemon.runs.types import Journal, World
 from cueloop_protocol.documents.envelope import PhaseCompleted, PhaseEntered
 from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.values import dataclass
-
-AGENT: TypeAdapter[TaskAgent | None] = TypeAdapter(TaskAgent | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +49,9 @@ class _Unusable:
 async def run_phase(state: State, journal: Journal, world: World) -> State:
     """The next phase, iteration or scope."""
     assert state.task is not None
-    await heed_cancel(journal)
+    await journal.heed()
     task = await where_inputs_are(state.task, journal, world)
-    own = await journal.note("agent", lambda: _agent(task.task_id, world), AGENT)
+    own = await own_agent(task.task_id, journal, world)
     chosen = _choose(world, own, task)
     task = await _write(state, task, journal, world)
     state = state.model_copy(update={"task": task})
@@ -70,7 +64,7 @@ async def run_phase(state: State, journal: Journal, world: World) -> State:
     trouble = await with_heartbeat(journal, world, task.session, lambda: _work(scene))
     task = task.model_copy(update={"seconds": scene.seconds, "fresh_starts": scene.fresh_starts})
     if trouble is not None:
-        return state.model_copy(update={"task": task, "next": "fail", "fail": _fail_state(trouble)})
+        return state.model_copy(update={"task": task, "next": "fail", "fail": trouble})
     at = await moment(journal, world, "completed/at")
     await journal.emit("completed", PhaseCompleted(timestamp=at, run_mode=mode_of(world), task_id=task.task_id, phase=scene.word))
     return await _next(state, task, journal, world)
@@ -94,7 +88,7 @@ def _seconds(task: TaskState, world: World) -> int:
     return max(int(world.now().timestamp()), task.last_seconds + 1)
 
 
-async def _work(scene: Scene) -> Trouble | None:
+async def _work(scene: Scene) -> FailState | None:
     """Everything that an agent does in this phase; what went wrong for good, or None."""
     task, journal = scene.task, scene.journal
     is_plan = task.phases > 1 and task.phase == 1
@@ -109,7 +103,7 @@ async def _work(scene: Scene) -> Trouble | None:
     return trouble
 
 
-async def _begin_or_go_on(scene: Scene) -> Trouble | None:
+async def _begin_or_go_on(scene: Scene) -> FailState | None:
     """The phase's prompt; but an answer to a question, or an interrupted conversation, is gone on with."""
     task, opening = scene.task, scene.opening()
     if task.message is not None:
@@ -153,11 +147,6 @@ async def _write(state: State, task: TaskState, journal: Journal, world: World) 
     return task.model_copy(update={"session": session, "session_etag": etag})
 
 
-async def _agent(task_id: str, world: World) -> TaskAgent | None:
-    task = await beside(world.files.task, task_id)()
-    return None if task is None else task.agent
-
-
 def _choose(world: World, own: TaskAgent | None, task: TaskState) -> _Chosen | _Unusable:
     found = effective(world.config, own, world.run.params.overrides, task.phase, world.plugins, iteration=task.iteration)
     if isinstance(found, UnknownRunner):
@@ -168,13 +157,3 @@ def _choose(world: World, own: TaskAgent | None, task: TaskState) -> _Chosen | _
     if isinstance(runner, UnknownRunner):
         return _Unusable("cli_unavailable", runner.message, f"{runner.detail} {install_hint(runner.id)}")
     return _Chosen(found.settings, runner, found.warnings)
-
-
-def _fail_state(trouble: Trouble) -> FailState:
-    return FailState(
-        kind=trouble.kind,
-        reason=trouble.reason,
-        error=trouble.error,
-        exit_code=trouble.exit_code,
-        pattern=trouble.pattern,
-    )

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.runs.program.command import Done, run_command
-from cueloop_daemon.runs.program.common import heed_cancel, warn
+from cueloop_daemon.runs.program.common import warn
 from cueloop_daemon.runs.types import Journal, OwedRow, RunCancelled, World
-
-WALL = 1800.0
-"""Seconds for a commit with its hooks, and for a push."""
 
 
 class Place(BaseModel):
@@ -38,15 +35,15 @@ async def publish(journal: Journal, world: World, row: OwedRow, key: str) -> boo
             await warn(journal, world, f"{key}/not", text, task_id=row.task_id)
             return True
         argv = world.trees.commit_argv(row.task_id, row.title, row.run_id)
-        done = await run_command(journal, world, f"{key}/commit", "git", argv, wall=WALL, must_end=True)
+        done = await run_command(journal, world, f"{key}/commit", "git", argv, must_end=True)
         if not done.is_success:
             await _failed(journal, world, f"{key}/failed", "Committing", row, done)
             return False
     if row.publish == "commit":
         return True
     try:
-        await heed_cancel(journal)
-        done = await run_command(journal, world, f"{key}/push", "git", world.trees.push_argv(), wall=WALL)
+        await journal.heed()
+        done = await run_command(journal, world, f"{key}/push", "git", world.trees.push_argv())
     except RunCancelled:
         return False
     if not done.is_success:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal
 
 from cueloop_daemon.runners import Conversation, Runner, Settings
 from cueloop_daemon.runs.places import plan_io, plan_shown
@@ -14,19 +13,7 @@ from cueloop_daemon.runs.state import TaskState
 from cueloop_daemon.runs.types import Journal, World
 from cueloop_protocol.base import dump
 from cueloop_protocol.documents.envelope import Phase
-from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.values import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """What ends the work on a task for now."""
-
-    kind: Literal["agent", "gate", "plan", "interrupted"]
-    error: ErrorDocument
-    reason: str
-    exit_code: int | None = None
-    pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pydantic import TypeAdapter
+
 from cueloop_daemon.core.runs.beginning import Chosen
 from cueloop_daemon.core.runs.taking_up import Count, TakenUp, first_phase, last_phase
 from cueloop_daemon.runners import Effective, effective
-from cueloop_daemon.runs.types import World
+from cueloop_daemon.runs.program.common import beside
+from cueloop_daemon.runs.types import Journal, World
 from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.documents.session import PhaseSettings, Session
+
+AGENT: TypeAdapter[TaskAgent | None] = TypeAdapter(TaskAgent | None)
 
 MOST_ITERATIONS = 255
 """The session's fields hold no more."""
@@ -46,6 +51,16 @@ def new_session(
             **{f"phase{n}_settings": _settings(world, own, n).model_dump(mode="json", exclude_none=True) for n in phases},
         }
     )
+
+
+async def own_agent(task_id: str, journal: Journal, world: World) -> TaskAgent | None:
+    """What the task says of its agents, the same in each life; once in a scope."""
+
+    async def look() -> TaskAgent | None:
+        task = await beside(world.files.task, task_id)()
+        return None if task is None else task.agent
+
+    return await journal.note("agent", look, AGENT)
 
 
 def _settings(world: World, own: TaskAgent | None, phase: int) -> PhaseSettings:

@@ -8,12 +8,11 @@ from cueloop_daemon.core.runs.beginning import Chosen
 from cueloop_daemon.core.runs.taking_up import Count, count_of, is_reached, taken_up
 from cueloop_daemon.runs.program.begin_events import queue_changed
 from cueloop_daemon.runs.program.common import FLAG, TEXT, again, beside, failed_with, later, mode_of, moment, warn
-from cueloop_daemon.runs.program.sessions import new_session
-from cueloop_daemon.runs.program.written import WRITTEN, Written, tell
+from cueloop_daemon.runs.program.sessions import new_session, own_agent
+from cueloop_daemon.runs.program.written import WRITTEN, tell
 from cueloop_daemon.runs.state import State, TaskState
 from cueloop_daemon.runs.types import Baseline, Journal, TaskConflict, World
 from cueloop_protocol.documents.envelope import TaskSelected
-from cueloop_protocol.documents.queue import TaskAgent
 from cueloop_protocol.documents.session import Session
 
 
@@ -28,19 +27,8 @@ class Tree(BaseModel):
     """It has changes that no run of ours made."""
 
 
-class Kept(BaseModel):
-    """A baseline, as it is kept in the journal."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    commit: str | None
-    head: str | None
-    was_dirty: bool
-
-
 TREE: TypeAdapter[Tree] = TypeAdapter(Tree)
-KEPT: TypeAdapter[Kept] = TypeAdapter(Kept)
-AGENT: TypeAdapter[TaskAgent | None] = TypeAdapter(TaskAgent | None)
+BASE: TypeAdapter[Baseline] = TypeAdapter(Baseline)
 
 
 async def start_task(state: State, chosen: Chosen, journal: Journal, world: World) -> State:
@@ -74,16 +62,16 @@ async def _tree(state: State, world: World) -> Tree:
     return Tree(head=standing.head, content=content, is_foreign=state.measure is None or content != state.measure)
 
 
-async def _keep(chosen: Chosen, session_id: str, tree: Tree, journal: Journal, world: World) -> Kept:
+async def _keep(chosen: Chosen, session_id: str, tree: Tree, journal: Journal, world: World) -> Baseline:
     """The tree as the task found it; not kept where nothing is ever reverted or published."""
     flags, agent = world.run.params.overrides, world.config.agent
     reverts = (flags.git_revert_mode or agent.git_revert_mode) != "disabled"
     publishes = (flags.git_publish_mode or agent.git_publish_mode) != "off"
     if not (reverts or publishes):
-        return Kept(commit=None, head=None, was_dirty=tree.is_foreign)
+        return Baseline(commit=None, head=None, was_dirty=tree.is_foreign)
 
-    async def act(again: bool) -> Kept:
-        base: Baseline = await world.trees.keep(
+    async def act(again: bool) -> Baseline:
+        return await world.trees.keep(
             chosen.task_id,
             session_id,
             tree=tree.content,
@@ -91,9 +79,8 @@ async def _keep(chosen: Chosen, session_id: str, tree: Tree, journal: Journal, w
             dirty=tree.is_foreign,
             is_new=chosen.session is None and not again,
         )
-        return Kept(commit=base.commit, head=base.head, was_dirty=base.was_dirty)
 
-    return await journal.converge("base", act, KEPT)
+    return await journal.converge("base", act, BASE)
 
 
 async def _make_doing(task_id: str, at: str, journal: Journal, world: World) -> None:
@@ -116,10 +103,10 @@ async def _is_not_doing(task_id: str, world: World) -> bool:
 
 
 async def _with_session(
-    state: State, chosen: Chosen, session_id: str, tree: Tree, base: Kept, journal: Journal, world: World
+    state: State, chosen: Chosen, session_id: str, tree: Tree, base: Baseline, journal: Journal, world: World
 ) -> State:
     """Write the session that says that this task has begun, or goes on."""
-    own = await journal.note("agent", lambda: _agent(chosen.task_id, world), AGENT)
+    own = await own_agent(chosen.task_id, journal, world)
     old = chosen.session
     work = taken_up(world.config.agent, own, world.run.params.overrides, old)
     for number, text in enumerate(work.warnings):
@@ -157,17 +144,10 @@ async def _with_session(
     return state.model_copy(update={**update, "next": "phase", "task": task})
 
 
-async def _agent(task_id: str, world: World) -> TaskAgent | None:
-    task = await beside(world.files.task, task_id)()
-    return None if task is None else task.agent
-
-
 async def _begin_session(session: Session, chosen: Chosen, journal: Journal, world: World) -> str:
     reason = "unknown" if chosen.decision is None else chosen.decision.reason
 
-    async def act() -> Written:
-        return Written.of(await world.sessions.begin(session, chosen.action, seen=chosen.seen, reason=reason))
-
-    result = await journal.converge("session", again(act), WRITTEN)
+    begin = again(lambda: world.sessions.begin(session, chosen.action, seen=chosen.seen, reason=reason))
+    result = await journal.converge("session", begin, WRITTEN)
     await tell(journal, world, "session", result)
     return result.etag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Literal
 
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.runs.repeat import Tally, hold_seconds, is_hard, most_attempts, next_move
@@ -11,14 +12,15 @@ from cueloop_daemon.runs.program.common import NUMBER, TEXT, later, warn
 from cueloop_daemon.runs.program.continuing import not_continued, to_continue
 from cueloop_daemon.runs.program.invoke import invoke
 from cueloop_daemon.runs.program.judging import Result
-from cueloop_daemon.runs.program.scene import Part, Scene, Trouble, Words
+from cueloop_daemon.runs.program.scene import Part, Scene, Words
+from cueloop_daemon.runs.state import FailState
 from cueloop_daemon.runs.types import World
 
 CODES = {"missing": "cli_unavailable", "login": "cli_unavailable", "unprompted": "config_incompatible"}
 """Verdicts of invocations that could not begin → error codes; the others have no better one than `unknown`."""
 
 
-async def talk(scene: Scene, key: str, words: Words, *, resume: bool) -> Trouble | None:
+async def talk(scene: Scene, key: str, words: Words, *, resume: bool) -> FailState | None:
     """Say it; None when the agent has done it. `resume`: in its own conversation, where there is one."""
     attempts = most_attempts(scene.world.config.agent.runner_retry.max_attempts)
     tally, attempt = Tally(), 0
@@ -72,9 +74,9 @@ def _share(world: World) -> int:
     return int(world.new_id().replace("-", "")[:8], 16) % 1001
 
 
-def _trouble(result: Result) -> Trouble:
+def _trouble(result: Result) -> FailState:
     tail = result.tail.strip()
     detail = result.hint or (f"It said last: {tail[-2000:]}" if tail else None)
-    kind = "agent" if is_hard(result.seen(was_continued=False)) else "interrupted"
+    kind: Literal["agent", "interrupted"] = "agent" if is_hard(result.seen(was_continued=False)) else "interrupted"
     error = ends.error(CODES.get(result.verdict, "unknown"), result.reason, detail)
-    return Trouble(kind, error, result.reason, exit_code=result.exit_code)  # type: ignore[arg-type]  # the two literals
+    return FailState(kind=kind, reason=result.reason, error=error, exit_code=result.exit_code)

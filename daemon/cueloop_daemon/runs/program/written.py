@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from cueloop_daemon.runs.program.common import again, warn
 from cueloop_daemon.runs.types import Journal, SessionWrite, World
 from cueloop_protocol.documents.session import Session
 
-
-class Written(BaseModel):
-    """What became of a write of the session."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    etag: str
-    foreign: tuple[str, ...] = ()
-    deleted: bool = False
-    stays: bool = False
-
-    @classmethod
-    def of(cls, result: SessionWrite) -> Written:
-        """As it is kept in the journal."""
-        return cls(etag=result.etag, foreign=result.foreign, deleted=result.deleted, stays=result.stays)
-
-    def told(self) -> tuple[str, ...]:
-        """What a person must know of it, as sentences."""
-        said = [f"Somebody else wrote the session file; theirs is kept as {path}." for path in self.foreign]
-        if self.deleted:
-            said.append("Somebody removed the session file during the run; it was written again.")
-        if self.stays:
-            said.append("The session file is somebody else's by now and stays as it is.")
-        return tuple(said)
-
-
-WRITTEN: TypeAdapter[Written] = TypeAdapter(Written)
+WRITTEN: TypeAdapter[SessionWrite] = TypeAdapter(SessionWrite)
 
 
 async def save(journal: Journal, world: World, key: str, session: Session) -> str:
     """Write the session as it stands now, say what a person must know of it, and give the etag."""
 
-    async def act() -> Written:
-        return Written.of(await world.sessions.save(session))
-
-    result = await journal.converge(key, again(act), WRITTEN)
+    result = await journal.converge(key, again(lambda: world.sessions.save(session)), WRITTEN)
     await tell(journal, world, key, result)
     return result.etag
 
 
-async def tell(journal: Journal, world: World, key: str, result: Written) -> None:
+async def tell(journal: Journal, world: World, key: str, result: SessionWrite) -> None:
     """Say what a person must know of a write."""
-    for number, text in enumerate(result.told()):
+    for number, text in enumerate(told(result)):
         await warn(journal, world, f"{key}/told/{number}", text)
+
+
+def told(result: SessionWrite) -> tuple[str, ...]:
+    """What a person must know of a write, as sentences."""
+    said = [f"Somebody else wrote the session file; theirs is kept as {path}." for path in result.foreign]
+    if result.deleted:
+        said.append("Somebody removed the session file during the run; it was written again.")
+    if result.stays:
+        said.append("The session file is somebody else's by now and stays as it is.")
+    return tuple(said)

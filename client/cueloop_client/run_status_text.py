@@ -37,6 +37,13 @@ def status_lines(record: Mapping[str, Any]) -> list[str]:
     return [*lines, "", NEXT.get(state, "Show it: cueloop run attach")]
 
 
+def attached_lines(record: Mapping[str, Any]) -> list[str]:
+    """What somebody reads who comes in the middle: the headline, and in which phase it is."""
+    task, phase = text(record.get("task_id")), text(record.get("phase"))
+    where = [f"-- Phase {phase} of {task} goes on. Its output so far: cueloop run output"] if task and phase else []
+    return [*status_lines(record)[:1], *where]
+
+
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     summary, error, decision = (_members(record.get(name)) for name in ("summary", "error", "decision"))
     outcome = f"{text(summary.get('outcome'))}, exit code {count(summary.get('exit_code'))}" if summary else ""

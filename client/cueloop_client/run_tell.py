@@ -81,6 +81,7 @@ class PeopleTeller:
         self._in_line = False
         self._told: tuple[str, str] | None = None
         self._warned: set[str] = set()
+        self._saw_work = False
 
     def event(self, event: Mapping[str, Any]) -> None:
         """A line, or the agent's text as it is."""
@@ -88,6 +89,7 @@ class PeopleTeller:
         payload = event.get("payload")
         members: Mapping[str, Any] = payload if isinstance(payload, dict) else {}
         message = text(event.get("message"))
+        self._saw_work = self._saw_work or kind == "phase_completed"
         if kind == "runner_output":
             self._output(text(members.get("text")))
         elif kind in ("resume_decision", "blocked_state_changed"):
@@ -110,7 +112,7 @@ class PeopleTeller:
 
     def end(self, summary: Mapping[str, Any], error: Mapping[str, Any] | None) -> None:
         """How it ended, in a line; why, on standard error."""
-        self._line(_end_of(summary))
+        self._line(_end_of(summary, saw_work=self._saw_work))
         if error is not None:
             self._reason(text(error.get("message")), text(error.get("detail")))
 
@@ -165,12 +167,12 @@ def _line_of(kind: str, event: Mapping[str, Any], message: str) -> str:
     }.get(kind, "")
 
 
-def _end_of(summary: Mapping[str, Any]) -> str:
+def _end_of(summary: Mapping[str, Any], *, saw_work: bool) -> str:
     outcome, task = text(summary.get("outcome")), text(summary.get("task_id"))
     return {
         "ran": f"Done: {task}.",
         "completed": "Done: the loop is complete.",
-        "no_candidates": "Nothing to run.",
+        "no_candidates": "Done: nothing is left to run." if saw_work else "Nothing to run.",
         "blocked": "Nothing can be run now.",
         "stopped": "Stopped.",
         "failed": "The run failed.",

@@ -199,14 +199,15 @@ def confirmation_stale(session_etag: str | None, decision: Mapping[str, Any] | N
     )
 
 
-def run_active(run_id: str) -> RpcError:
-    """A run is under way in this repository."""
-    return RpcError(
-        RUN_ACTIVE,
-        f"Run {run_id} is active in this repository.",
-        detail="One run at a time: end it first, by `cueloop run stop` (after its task) or `cueloop run cancel` (now).",
-        run_id=run_id,
-    )
+def run_active(run_id: str, *, stays: bool = False) -> RpcError:
+    """A run is under way in this repository. `stays`: it is the daemon that was asked to go, not another run to begin."""
+    if stays:
+        choices = (
+            "Say --leave-runs (it goes on by itself) or --cancel-runs; `cueloop daemon restart --when-idle` waits for its end."
+        )
+    else:
+        choices = "One run at a time: end it first, by `cueloop run stop` (after its task) or `cueloop run cancel` (now)."
+    return RpcError(RUN_ACTIVE, f"Run {run_id} is active in this repository.", detail=choices, run_id=run_id)
 
 
 def no_such_run(run_id: str) -> RpcError:

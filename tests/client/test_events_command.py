@@ -187,8 +187,8 @@ LINES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ),
     (
         "event",
-        {"event": {"timestamp": "t", "kind": "runner_output", "payload": {"text": "a\nb\n"}}},
-        ("t", "runner_output", "a b"),
+        {"event": {"timestamp": "t", "kind": "runner_output", "task_id": "X", "phase": "plan", "payload": {"text": "a\nb\n"}}},
+        ("t", "runner_output", "X", "a b"),
     ),
     ("event", {"event": 3}, ("", "event")),
     ("run.finished", {"run_id": "r", "summary": {"outcome": "ran"}}, ("", "run finished", "r", "ran")),

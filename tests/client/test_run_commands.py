@@ -120,10 +120,16 @@ class TestAttach:
             [event(8, "warning", message="late"), finished(9, failed)], run_list=listing(record()), run_get={"run": record()}
         )
         called = call(root, environ, script, "run attach")
-        assert (called.code, called.out) == (1, f"Run {RUN} is running.\nThe run failed.\n")
+        where = "-- Phase review of RQ-1 goes on. Its output so far: cueloop run output"
+        assert (called.code, called.out) == (1, f"Run {RUN} is running.\n{where}\nThe run failed.\n")
         assert called.err == "cueloop: Warning: late\n"
         (params,) = called.params("events.subscribe")
         assert (params["run_id"], "cursor" in params) == (RUN, False)
+
+    def test_a_run_that_has_no_task_yet(self, root: Root, environ: dict[str, str]) -> None:
+        early = record(state="starting", task_id=None, phase=None)
+        called = call(root, environ, Script([finished(9)], run_list=listing(early), run_get={"run": early}), "run attach")
+        assert called.out.splitlines()[:-1] == [f"Run {RUN} is starting."]
 
     def test_a_run_that_ended_just_then(self, root: Root, environ: dict[str, str]) -> None:
         script = Script([], run_list=listing(record(mode="one")), run_get={"run": OVER})

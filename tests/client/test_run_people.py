@@ -107,6 +107,11 @@ class TestShown:
         )
         assert (called.code, called.err) == (0, "")
 
+    def test_a_loop_that_worked_until_nothing_was_left_says_that_it_is_done(self, root: Root, environ: dict[str, str]) -> None:
+        summary = {"version": 2, "task_id": None, "exit_code": 0, "outcome": "no_candidates"}
+        called = call(root, environ, Script([*STORY[:-1], finished(20, summary)]), "run loop")
+        assert called.out.splitlines()[-1] == "Done: nothing is left to run."
+
     def test_warnings_and_errors_are_on_standard_error(self, root: Root, environ: dict[str, str]) -> None:
         error = {"version": 1, "code": "unknown", "message": "The agent failed.", "detail": "exit 3", "retryable": False}
         summary = {"version": 2, "task_id": None, "exit_code": 1, "outcome": "failed"}

@@ -224,6 +224,7 @@ def test_shutdown_refuses_leaves_or_cancels(rig: Rig) -> None:
         with pytest.raises(Refused) as refused:
             wire.call("daemon.shutdown")
         assert (refused.value.data["name"], refused.value.data["run_id"]) == ("run_active", began["run_id"])
+        assert "--leave-runs" in refused.value.data["error"]["detail"]
         assert wire.call("daemon.shutdown", runs="leave")["runs_left"] == [began["run_id"]]
     assert daemon.process.wait(20) == 0
     second = rig.world.start(at_home=True)

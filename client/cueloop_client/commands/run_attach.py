@@ -6,7 +6,7 @@ from cueloop_client.run_active import meant_run
 from cueloop_client.run_attached import show
 from cueloop_client.run_feed import Feed
 from cueloop_client.run_signals import Signals
-from cueloop_client.run_status_text import status_lines
+from cueloop_client.run_status_text import attached_lines
 from cueloop_client.shapes import text
 
 TYPE_CHECKING = False
@@ -22,5 +22,5 @@ def run(context: Context) -> int:
         feed = Feed(context, run_id, None)
         feed.open(start=True)  # before the look at how it stands, so that an end in between is seen
         if not context.json and text(record.get("state")) != "finished":
-            context.print(status_lines(record)[0])
+            context.print("\n".join(attached_lines(record)))
         return show(context, run_id, text(record.get("mode")), feed, signals, look_first=True)

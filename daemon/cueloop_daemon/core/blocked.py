@@ -22,7 +22,11 @@ def idle(observed_at: str, *, include_draft: bool = False) -> BlockingState:
     wanted = "todo or draft" if include_draft else "todo"
     reason = Idle(include_draft=include_draft)
     return _state(
-        "waiting", reason, f"Idle: the queue has no {wanted} task.", "New work is picked up when it is added.", observed_at
+        "waiting",
+        reason,
+        f"Idle: the queue has no {wanted} task.",
+        "Work that is added takes another run, or a loop that waits (--wait-when-empty).",
+        observed_at,
     )
 
 

@@ -216,7 +216,7 @@ def install_hint(runner: str) -> str:
     row = BUILT_IN.get(runner)
     if row is None:
         return f"{runner} is a plugin's runner: look whether its program exists and is executable."
-    return f"Install it with `{row.install}`; log in with `{row.login}`."
+    return f"Install it with `{row.install}`, and log in: {row.login}."
 
 
 def login_hint(runner: str) -> str:

@@ -174,7 +174,7 @@ def shutdown(call: Call[Services], params: ShutdownParams) -> Reply:
     services = call.services
     active = services.engine.active_id
     if active is not None and params.runs == "refuse":
-        raise codes.run_active(active)
+        raise codes.run_active(active, stays=True)
     reason: Literal["stopped", "upgrade"] = params.reason
     left = (active,) if active is not None and params.runs == "leave" else ()
     who = services.identity

@@ -25,7 +25,7 @@ from cueloop_daemon.core.model import (
     Unusable,
 )
 from cueloop_daemon.core.overview import missing_queue, overview_document, queue_report
-from cueloop_daemon.core.request import PREVIEW, Answer, run_request
+from cueloop_daemon.core.request import PREVIEW, request_of
 from cueloop_daemon.core.resolve import resolve_document
 from cueloop_daemon.core.stamps import Age, age_of, format_stamp, parse_stamp
 from cueloop_protocol import codes
@@ -61,16 +61,7 @@ def workspace_overview(facts: Snapshot, now: datetime, *, task_id: str | None, r
 def resume_preview(facts: Snapshot, now: datetime, asked: RunRequest) -> PreviewResult:
     """The result of `resume.preview`."""
     facts = usable(facts)
-    given = None if asked.answer is None else Answer(asked.answer.choice, asked.answer.session_etag)
-    request = run_request(
-        asked.mode,
-        resume=asked.resume,
-        fresh=asked.fresh,
-        task_id=asked.task_id,
-        can_ask=asked.interactive,
-        answer=given,
-    )
-    found = outcome(facts, request, now)
+    found = outcome(facts, request_of(asked), now)
     if found.answer_is_void:
         raise codes.confirmation_stale(etag_of(facts), None if found.decision is None else found.decision.model_dump(mode="json"))
     return PreviewResult(

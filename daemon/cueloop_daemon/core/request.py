@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
 from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.params import RunRequest, RunStartParams
+from cueloop_protocol.shapes import Choice as Choice
+from cueloop_protocol.shapes import Mode
 from cueloop_protocol.values import dataclass
-
-Mode = Literal["one", "loop", "resume"]
-Choice = Literal["resume", "fresh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,20 @@ def run_request(
     """The request of a run that starts: `run resume` is `run loop --resume`, and `--resume` announces a missing session."""
     resumes = resume or mode == "resume"
     return Request(mode, resumes, fresh, task_id, include_draft, announce_missing=resumes, can_ask=can_ask, answer=answer)
+
+
+def request_of(asked: RunRequest) -> Request:
+    """The request of a run that is asked for over the wire. Drafts count where its settings say so; a preview has none."""
+    answer = None if asked.answer is None else Answer(asked.answer.choice, asked.answer.session_etag)
+    return run_request(
+        asked.mode,
+        resume=asked.resume,
+        fresh=asked.fresh,
+        task_id=asked.task_id,
+        include_draft=isinstance(asked, RunStartParams) and asked.overrides.include_draft,
+        can_ask=asked.interactive,
+        answer=answer,
+    )
 
 
 def again_under_lock(request: Request, first: Decision | None) -> Request:

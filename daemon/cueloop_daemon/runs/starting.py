@@ -9,7 +9,7 @@ from hashlib import sha256
 from cueloop_daemon import answers
 from cueloop_daemon.core.decide import outcome
 from cueloop_daemon.core.model import QueueMissing, SessionFile, SessionLoaded, Snapshot, Unusable
-from cueloop_daemon.core.request import Answer, run_request
+from cueloop_daemon.core.request import request_of
 from cueloop_daemon.core.stamps import parse_stamp
 from cueloop_protocol import codes
 from cueloop_protocol.base import dump, to_json_bytes
@@ -37,17 +37,7 @@ def may_start(facts: Snapshot, asked: RunStartParams, now: datetime) -> MayStart
             "queue_corrupted", f"The queue file {facts.queue.path} does not exist.", "Add a task first (cueloop task …)."
         )
     assert isinstance(facts.config, Config)
-    answer = None if asked.answer is None else Answer(asked.answer.choice, asked.answer.session_etag)
-    request = run_request(
-        asked.mode,
-        resume=asked.resume,
-        fresh=asked.fresh,
-        task_id=asked.task_id,
-        include_draft=asked.overrides.include_draft,
-        can_ask=asked.interactive,
-        answer=answer,
-    )
-    found = outcome(facts, request, now)
+    found = outcome(facts, request_of(asked), now)
     if found.answer_is_void:
         raise codes.confirmation_stale(answers.etag_of(facts), None if found.decision is None else dump(found.decision))
     if found.question is not None and found.decision is not None:

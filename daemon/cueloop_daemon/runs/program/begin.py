@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from cueloop_daemon.core.request import Request, UnderLock, again_under_lock
+from cueloop_daemon.core.request import Request, UnderLock, again_under_lock, request_of
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.runs.beginning import BEGINNING, Bad, Chosen, Nothing, Refused, Wish, begin
 from cueloop_daemon.runs.program.begin_events import queue_changed
@@ -16,13 +16,11 @@ from cueloop_daemon.runs.program.common import (
     decided,
     ended,
     failed,
-    heed_cancel,
     mode_of,
     moment,
     warn,
 )
 from cueloop_daemon.runs.program.locking import lock_queue
-from cueloop_daemon.runs.program.open import first_request
 from cueloop_daemon.runs.program.owed import settle_owed
 from cueloop_daemon.runs.program.start import start_task
 from cueloop_daemon.runs.program.waiting import wait_or_end
@@ -37,7 +35,7 @@ MOST_LOOKS = 20
 
 async def begin_task(state: State, journal: Journal, world: World) -> State:
     """The next task, begun; or the ending that there is instead."""
-    await heed_cancel(journal)
+    await journal.heed()
     held = await lock_queue(state, journal, world)
     if held is not None:
         return held
@@ -62,7 +60,7 @@ async def begin_task(state: State, journal: Journal, world: World) -> State:
 
 async def _look(state: State, journal: Journal, world: World) -> Refused | Bad | Nothing | Chosen:
     if state.number == 0:
-        request = again_under_lock(first_request(world), state.decision)
+        request = again_under_lock(request_of(world.run.params), state.decision)
     else:
         request = Request(mode="loop", resume=False, include_draft=state.include_draft, under_lock=UnderLock(None))
     looks = 0

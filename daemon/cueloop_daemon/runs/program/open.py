@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.core.decide import decide
 from cueloop_daemon.core.model import Unusable
-from cueloop_daemon.core.request import Answer, Request, run_request
+from cueloop_daemon.core.request import request_of
 from cueloop_daemon.core.resolve import resolve_document
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.runs.unhonoured import unhonoured
@@ -63,24 +63,10 @@ async def open_run(state: State, journal: Journal, world: World) -> State:
     )
 
 
-def first_request(world: World) -> Request:
-    """The request of the run's first decision, before the lock."""
-    params = world.run.params
-    answer = None if params.answer is None else Answer(params.answer.choice, params.answer.session_etag)
-    return run_request(
-        params.mode,
-        resume=params.resume,
-        fresh=params.fresh,
-        task_id=params.task_id,
-        include_draft=params.overrides.include_draft,
-        answer=answer,
-    )
-
-
 async def _opening(world: World) -> Opening:
     facts = await world.look()
     if isinstance(facts.config, Unusable):
         error = ends.error(facts.config.code, facts.config.message, facts.config.detail)
         return Opening(at=stamp(world), error=error)
-    decision = decide(facts, first_request(world), world.now())
+    decision = decide(facts, request_of(world.run.params), world.now())
     return Opening(at=stamp(world), decision=decision, document=resolve_document(facts, decision))

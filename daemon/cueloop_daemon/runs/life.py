@@ -148,10 +148,9 @@ class Life:
 
     async def _found(self, generation: int) -> Carrier:
         """The run's shim; a run that is cancelled does not wait for one that does not answer."""
-        found: list[Carrier] = []
 
-        async def find() -> None:
-            found.append(await self._host.carriers.carry(self.run_id, self._host.boot_id, generation))
+        async def find() -> Carrier:
+            return await self._host.carriers.carry(self.run_id, self._host.boot_id, generation)
 
         async def give_up() -> None:
             await self.journal.until_cancelled()
@@ -162,10 +161,8 @@ class Life:
             await anyio.to_thread.run_sync(self._host.ready)
 
         with anyio.CancelScope() as finding:
-            await accompanied(find, give_up, load)
-        if not found:
-            raise RunCancelled
-        return found[0]
+            return await accompanied(find, give_up, load)
+        raise RunCancelled
 
     async def _watched(self, carrier: Carrier, world: World) -> None:
         """The program, until it is over or its shim is lost."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import anyio
 
+from cueloop_daemon.runs.beside import accompanied
 from cueloop_daemon.runs.program.common import mode_of, stamp
 from cueloop_daemon.runs.program.written import told
 from cueloop_daemon.runs.types import Journal, World
@@ -25,26 +26,7 @@ async def with_heartbeat(
     journal: Journal, world: World, session: Session, body: Callable[[], Awaitable[T]], every: float = EVERY
 ) -> T:
     """The result of `body`, with the session refreshed meanwhile. What `body` raises comes out as it is; so does OwnershipLost."""
-    raised: list[Exception] = []
-    results: list[T] = []
-    async with anyio.create_task_group() as beside:
-
-        async def beat() -> None:
-            try:
-                await _beat(journal, world, session, every)
-            except Exception as exc:
-                raised.append(exc)
-                beside.cancel_scope.cancel()
-
-        beside.start_soon(beat)
-        try:
-            results.append(await body())
-        except Exception as exc:
-            raised.append(exc)  # inside the group it would come out wrapped, and no scope's `except` would fit
-        beside.cancel_scope.cancel()
-    if raised:
-        raise raised[0]
-    return results[0]
+    return await accompanied(body, lambda: _beat(journal, world, session, every))
 
 
 async def _beat(journal: Journal, world: World, session: Session, every: float) -> None:

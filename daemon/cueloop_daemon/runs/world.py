@@ -90,17 +90,11 @@ class RunWorld:
     wall_seconds: float | None
     question_minutes: int
     teller: OutputTeller
-    clock: Callable[[], datetime]
-    make_id: Callable[[], str]
+    now: Callable[[], datetime]
+    new_id: Callable[[], str]
     show_state: Callable[[str | None, str | None, str], None]
     look_now: Callable[[], Awaitable[Snapshot]]
     sleep_to: Callable[[datetime], Awaitable[None]]
-
-    def now(self) -> datetime:
-        return self.clock()
-
-    def new_id(self) -> str:
-        return self.make_id()
 
     def tell(self, number: int, stream: Literal["out", "err"], offset: int, event: Event) -> None:
         if not isinstance(event, RunnerOutput):

@@ -78,7 +78,7 @@ class WorldMaker:
             folder=TellingFolder(living.carrier.folder, teller.told),
             files=CountedFiles(QueueFiles(queue.io, done.io, self.system, self.author, self.still_ours), self.writes),
             sessions=RunSessionWriter(self.sessions, self.system, self.clock.now, last.etags(), last.remember),
-            trees=GitTrees(self.root, run.caller, run.env, self._apart(config, run.caller)),
+            trees=GitTrees(self.root, run.caller, run.env, self._apart(queue.io, done.io)),
             questions=AskedQuestions(living.desk, run.run_id, self.sleep_until),
             conversations=ConversationBook(self.lane, journal),
             notify=DesktopNotify(
@@ -96,8 +96,8 @@ class WorldMaker:
             wall_seconds=_seconds(settings.agent_wall_minutes),
             question_minutes=settings.question_minutes,
             teller=teller,
-            clock=self.clock.now,
-            make_id=self.new_id,
+            now=self.clock.now,
+            new_id=self.new_id,
             show_state=lambda task_id, phase, state: self._show(living, task_id, phase, state),
             look_now=partial(self.look, run.caller),
             sleep_to=self.sleep_until,
@@ -108,9 +108,8 @@ class WorldMaker:
         self.face.change(task_id=task_id, phase=phase, state=state)
         living.journal.show(self.face.view())
 
-    def _apart(self, config: Config, caller: Caller) -> tuple[str, ...]:
-        """Queue and done file, where they are in the repository: relative to it."""
-        paths = (expand(name, self.root, caller).io for name in (config.queue.file, config.queue.done_file))
+    def _apart(self, *paths: str) -> tuple[str, ...]:
+        """Those of the paths that are in the repository, relative to it."""
         relative = (os.path.relpath(path, self.root.base) for path in paths)
         return tuple(path for path in relative if not path.startswith(".."))
 

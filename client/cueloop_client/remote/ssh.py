@@ -111,7 +111,7 @@ def command_line(
     Raises Failure for a program that is not there, or a variable that is no shell text.
     """
     program = _program(environ)
-    options = FIXED + (SINCE_8_7 if _version(tuple(program[:1])) >= (8, 7) else ())
+    options = FIXED + (SINCE_8_7 if os.path.basename(program[0]) == "ssh" and _version(program[0]) >= (8, 7) else ())
     asking = () if may_ask else ("-o", "BatchMode=yes")
     user = () if url.user is None else ("-l", url.user)
     port = () if url.port is None else ("-p", str(url.port))
@@ -195,14 +195,14 @@ def _program(environ: Mapping[str, str]) -> list[str]:
     return [found, *words[1:]]
 
 
-_versions: dict[tuple[str, ...], tuple[int, int]] = {}
+_versions: dict[str, tuple[int, int]] = {}
 
 
-def _version(program: tuple[str, ...]) -> tuple[int, int]:
+def _version(program: str) -> tuple[int, int]:
     """The version of an OpenSSH; of everything else, and of one that does not say so at once, 0.0."""
     if program not in _versions:
         try:
-            done = subprocess.run([*program, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2.0)
+            done = subprocess.run([program, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2.0)
         except (OSError, subprocess.TimeoutExpired):
             return 0, 0
         told = re.match(rb"OpenSSH_(\d+)\.(\d+)", done.stderr)

@@ -67,8 +67,9 @@ class RunJournal:
         self._keys = {record.key for record in self._records}
         self._again = not loaded.is_first_life
         self._stop_wanted = loaded.stop_wanted
-        self._cancelled = loaded.cancelled
         self._cancelling = anyio.Event()
+        if loaded.cancelled:
+            self._cancelling.set()
         self._pending = Pending()
         self._lane = anyio.Lock()
         self._is_lost = False
@@ -78,7 +79,7 @@ class RunJournal:
     @property
     def cancelled(self) -> bool:
         """Whether the run is being cancelled."""
-        return self._cancelled
+        return self._cancelling.is_set()
 
     @property
     def stop_wanted(self) -> bool:
@@ -87,15 +88,13 @@ class RunJournal:
 
     def cancel(self) -> None:
         """End every wait with RunCancelled, now and from now on. The wish is on record already: see `RunsDb.cancel`."""
-        self._cancelled = True
         self._cancelling.set()
         for scope in list(self._waits):
             scope.cancel()
 
     async def until_cancelled(self) -> None:
         """Return when the run is being cancelled."""
-        if not self._cancelled:
-            await self._cancelling.wait()
+        await self._cancelling.wait()
 
     def ask_stop(self) -> None:
         """Ask the program to stop after its current task."""
@@ -179,7 +178,7 @@ class RunJournal:
     async def heed(self) -> None:
         """See `types.Journal`."""
         await anyio.lowlevel.checkpoint()
-        if self._cancelled and self._idx >= len(self._records):
+        if self.cancelled and self._idx >= len(self._records):
             raise RunCancelled
 
     async def wait(self, wanted: Awaitable[T]) -> T:
@@ -190,7 +189,7 @@ class RunJournal:
         scope = anyio.CancelScope()
         if is_live:
             self._waits.add(scope)
-            if self._cancelled:
+            if self.cancelled:
                 scope.cancel()
         try:
             with self._unshielded(), scope:
@@ -261,7 +260,7 @@ class RunJournal:
                 return
             self._is_lost = True  # until it is committed: nothing may follow what was not
             while not await self._is_committed(batch):
-                if self._cancelled:
+                if self.cancelled:
                     raise Unrecordable("the run was cancelled while its record could not be written")
                 with anyio.move_on_after(self._retry):
                     await self._cancelling.wait()

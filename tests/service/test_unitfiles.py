@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,7 @@ def test_units_of_any_path_are_understood(tmp_path: Path, name: str) -> None:
     program = tmp_path / 'py "thon" %$\\'
     shutil.copy("/bin/true", program)
     service = service_of(tmp_path, name, program)
-    units, runtime = tmp_path / "units", tmp_path / "run"
-    runtime.mkdir(mode=0o700)
+    units = tmp_path / "units"
     files = (*shared_files(str(units)), *own_files(str(units), service))
     for file in files:
         write(file)
@@ -99,11 +99,12 @@ def test_units_of_any_path_are_understood(tmp_path: Path, name: str) -> None:
     assert [program_of(file.content) for file in files[2:]] == [str(program)] * 2
     tool = shutil.which("systemd-analyze")
     if tool is not None:
-        environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "SYSTEMD_UNIT_PATH": f"{units}:"}
         names = [f"cueloopd@{service.instance}.{kind}" for kind in ("socket", "service")]
-        done = subprocess.run(
-            [tool, "--user", "verify", "--man=no", *names], env=environ, capture_output=True, timeout=60, check=False
-        )
+        with tempfile.TemporaryDirectory(prefix="clr") as runtime:  # short, as a socket's path has to fit
+            environ = {**os.environ, "XDG_RUNTIME_DIR": runtime, "SYSTEMD_UNIT_PATH": f"{units}:"}
+            done = subprocess.run(
+                [tool, "--user", "verify", "--man=no", *names], env=environ, capture_output=True, timeout=60, check=False
+            )
         assert (done.returncode, done.stderr.decode(errors="replace")) == (0, "")
 
 

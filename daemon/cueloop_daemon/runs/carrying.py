@@ -17,10 +17,11 @@ from cueloop_daemon.runs.active import view_from
 from cueloop_daemon.runs.batches import end_open, load, speakers
 from cueloop_daemon.runs.carrier import Carrier
 from cueloop_daemon.runs.ending import failure, over, summary_of
+from cueloop_daemon.runs.host import Host
 from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.kept import owed_rows
 from cueloop_daemon.runs.lane import RunStore
-from cueloop_daemon.runs.life import Host, Life
+from cueloop_daemon.runs.life import Life
 from cueloop_daemon.runs.outbox import STATE, Outbox
 from cueloop_daemon.runs.pruning import prune
 from cueloop_daemon.runs.queries import RunRow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import anyio
@@ -11,16 +10,14 @@ import anyio.to_thread
 
 from cueloop_daemon.runs.batches import end_open
 from cueloop_daemon.runs.beside import accompanied
-from cueloop_daemon.runs.carrier import Carrier, Carriers
+from cueloop_daemon.runs.carrier import Carrier
 from cueloop_daemon.runs.ending import ends_without_program, failure, over, summary_of, told
+from cueloop_daemon.runs.host import Host
 from cueloop_daemon.runs.journal import RunJournal
-from cueloop_daemon.runs.lane import DbLane
-from cueloop_daemon.runs.outbox import Outbox
-from cueloop_daemon.runs.records import Over
 from cueloop_daemon.runs.shim import LinkClosed
-from cueloop_daemon.runs.state import Ending, ScopeName, State
+from cueloop_daemon.runs.state import Ending, ScopeName
 from cueloop_daemon.runs.store import Unrecordable
-from cueloop_daemon.runs.types import Diverged, Journal, RunCancelled, RunIdentity, ShimGone, World
+from cueloop_daemon.runs.types import Diverged, RunCancelled, ShimGone, World
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import OwnershipLost
 from cueloop_daemon.store.sqlite import DbError
@@ -28,7 +25,6 @@ from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.envelope import Warned
 from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.summary import Summary
-from cueloop_protocol.values import dataclass
 
 logger = logging.getLogger(__name__)
 
@@ -47,31 +43,6 @@ SOON = 0.05
 INTERRUPTED = "The run was interrupted: the process that carried it is gone."
 
 BROKEN = "The daemon failed while it carried the run; its log has the details."
-
-Program = Callable[[State, Journal, World], Awaitable[State]]
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What a life needs of the daemon. `stamp` gives the wall clock's time, RFC 3339; `grace` is in seconds."""
-
-    lane: DbLane
-    outbox: Outbox
-    carriers: Carriers
-    program: Program
-    boot_id: str
-    """Of the machine when the run began."""
-    stamp: Callable[[], str]
-    identity: Callable[[], RunIdentity]
-    """Reads the environment of the agents: blocking, raises OSError and ValueError."""
-    world: Callable[[RunIdentity, Carrier, RunJournal], Awaitable[World]]
-    warn: Callable[[str], None]
-    ready: Callable[[], None]
-    """Loads what only runs need; while the shim starts, so that nobody waits for it. Blocking."""
-    up: Callable[[Carrier], Awaitable[None]]
-    """The shim is up: `active_run` and `active.json` say so before anything is done."""
-    unrecorded: Callable[[Over], Awaitable[None]]
-    """The run is over and its record does not say so: tell it all the same."""
 
 
 class Life:

@@ -10,9 +10,9 @@ from cueloop_daemon.core.model import Snapshot
 from cueloop_daemon.events.hub import Hub
 from cueloop_daemon.runs.carrier import Carrier, Carriers
 from cueloop_daemon.runs.face import Face
+from cueloop_daemon.runs.host import Program
 from cueloop_daemon.runs.journal import RunJournal
 from cueloop_daemon.runs.lane import DbLane
-from cueloop_daemon.runs.life import Program
 from cueloop_daemon.runs.questions import QuestionDesk
 from cueloop_daemon.runs.types import OwedRow, RunIdentity, World
 from cueloop_protocol.documents.config import Config

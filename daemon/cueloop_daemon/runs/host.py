@@ -18,7 +18,7 @@ Program = Callable[[State, Journal, World], Awaitable[State]]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a life needs of the daemon. `stamp` gives the wall clock's time, RFC 3339; `grace` is in seconds."""
+    """What a life needs of the daemon. `stamp` gives the wall clock's time, RFC 3339."""
 
     lane: DbLane
     outbox: Outbox

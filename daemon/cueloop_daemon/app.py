@@ -356,6 +356,7 @@ class Daemon:
                 keeping.start_soon(tell_keeper)
                 await self._leaving.wait()
                 keeping.cancel_scope.cancel()  # from here on nothing that was taken away is put back
+            engine.leave()
             # First nobody finds us any more, then those who have found us are told. With an heir, all is to be found as it was.
             if self.bequest is None and self._ownership.still_ours():
                 if self._reason == "stopped" and engine.active_id is not None and not self._is_managers_stop():

@@ -481,6 +481,23 @@ async def test_a_run_that_ends_every_daemon_is_given_up(folder: Path) -> None:
         assert office.carriers.calls.count("carry run-1") == 5
 
 
+async def test_daemons_that_leave_as_they_should_do_not_count(folder: Path) -> None:
+    async def silent(state: State, journal: RunJournal, world: FakeWorld) -> State:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    office = Office(folder, silent)
+    async with office.life() as life:
+        await life.start()
+        await carried(office, 1)
+        life.engine.leave()
+    for lives in range(2, 9):
+        async with office.life() as life:
+            await carried(office, lives)
+            assert life.engine.active_id == "run-1"
+            life.engine.leave()
+
+
 async def carried(office: Office, times: int) -> None:
     with anyio.fail_after(20):
         while office.carriers.calls.count("carry run-1") < times:

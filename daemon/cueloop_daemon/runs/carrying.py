@@ -64,6 +64,7 @@ class Carrying:
         self._lives: dict[str, Life] = {}
         self._adopted = anyio.Event()
         self._opening = anyio.Lock()
+        self._is_leaving = False
         self._tasks: TaskGroup | None = None
 
     @property
@@ -90,7 +91,19 @@ class Carrying:
                 life.over.set()
             self._adopted.set()
             with anyio.CancelScope(shield=True):
+                await self._end_life()
                 await self._around.lane.close()
+
+    def leave(self) -> None:
+        """The daemon begins to leave as it should: the run has not ended it."""
+        self._is_leaving = True
+
+    async def _end_life(self) -> None:
+        """One try: a medium that takes nothing keeps nobody from leaving, and one life is counted too many."""
+        row = self.open
+        if self._is_leaving and row is not None and row.run_id in self._lives:
+            with suppress(DbError):
+                await self._around.lane.once(lambda db: queries.end_life(db, row.run_id))
 
     async def open_record(self) -> None:
         """Open the record unless it is open, and see which run it says is active. DbError: it cannot be used now."""

@@ -87,6 +87,10 @@ class Engine:
         """The socket is served: go on with the run that there is, and see to what is left of others."""
         self._carrying.serving.set()
 
+    def leave(self) -> None:
+        """The daemon begins to leave as it should: however often that happens to one run, the next daemon goes on with it."""
+        self._carrying.leave()
+
     async def start(self, asked: RunStartParams, caller: Caller) -> Began:
         """Start a run; its record is on the medium when this returns. Of two that come together one is first."""
         async with self._starting:

@@ -32,7 +32,10 @@ CONVERGING: frozenset[ScopeName] = frozenset({"open", "begin", "finish", "betwee
 """Scopes that may be read anew from their beginning: all that they do may be repeated."""
 
 MOST_LIVES = 5
-"""A run that has ended as many daemons, without anything new being written, is not carried on by another."""
+"""A run that has ended as many daemons, without anything new being written, is not carried on by another.
+
+A daemon that left as it should, for a successor or because it was told to, is none of them.
+"""
 
 PATIENCE = 5.0
 """Seconds that a run which is cancelled waits for its shim to answer, before that is ended, too."""
@@ -49,7 +52,8 @@ class Life:
     """Made for a run that is open; `drive` once. `over` is set when `run.finished` is told, and nothing of the run is left."""
 
     def __init__(self, host: Host, journal: RunJournal, *, lives: int) -> None:
-        """`lives` is how many daemons have begun to carry the run since anything new was written about it; 0: it is new."""
+        """`lives` is how many daemons have begun to carry the run since anything new was written about it, those aside that left
+        as they should; 0: it is new."""
         self.over = anyio.Event()
         self.journal = journal
         self.summary: Summary | None = None

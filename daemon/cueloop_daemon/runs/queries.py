@@ -158,6 +158,11 @@ def begin_life(db: sqlite3.Connection, run_id: str) -> int:
     return int(db.execute("SELECT lives FROM runs WHERE run_id = ?", (run_id,)).fetchone()[0])
 
 
+def end_life(db: sqlite3.Connection, run_id: str) -> None:
+    """The daemon that went on with the run leaves as it should: it is not counted among those that the run may have ended."""
+    db.execute("UPDATE runs SET lives = max(lives - 1, 1) WHERE run_id = ? AND state = 'open' AND lives > 0", (run_id,))
+
+
 def superfluous(db: sqlite3.Connection, keep: int) -> list[RunRow]:
     """Runs beyond the newest `keep`, oldest first; never one whose events are still to be told, or that is open."""
     found = db.execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cueloop_client.session_text import particulars
+from cueloop_client.session_text import headline, particulars
 from cueloop_client.shapes import text
 from cueloop_protocol.frozen import Frozen
 
@@ -46,11 +46,7 @@ def ask_about_session(context: Context, error: RpcError) -> str | None:
     prompt = prompt_for(error)
     if prompt is None:
         raise error
-    decision = error.data.get("decision")
-    words = [error.document["message"], error.document.get("detail"), _session_lines(error.data.get("session"))]
-    if isinstance(decision, dict) and text(decision.get("message")) not in (text(words[0]), ""):
-        words.insert(0, text(decision.get("message")))
-    context.say("\n".join(text(part) for part in words if part))
+    context.say("\n".join(part for part in _shown(error) if part))
     while True:
         context.world.write(2, prompt.line.encode())
         line = context.world.read_line()
@@ -76,11 +72,20 @@ def prompt_for(error: RpcError) -> Prompt | None:
     return Prompt(f"Resume (r), start fresh (f), or leave (q)? [{letters}] ", answers)
 
 
-def _session_lines(session: object) -> str:
-    """Task, age, phase, iterations and runner; empty where the daemon shows none."""
-    if not isinstance(session, dict):
-        return ""
+def _shown(error: RpcError) -> list[str]:
+    """What stands above the question. A current session needs no reasons: those are for whom nobody asks."""
+    decision, session = error.data.get("decision"), error.data.get("session")
+    found = _found(session) if isinstance(session, dict) else None
+    reason, told = (text(decision.get(name)) for name in ("reason", "message")) if isinstance(decision, dict) else ("", "")
+    if found is not None and reason == "resume_confirmation_required":
+        return [headline(found), particulars(found)]
+    words = [text(error.document["message"]), text(error.document.get("detail"))]
+    return [*([told] if told != words[0] else []), *words, particulars(found) if found is not None else ""]
+
+
+def _found(session: Mapping[str, object]) -> dict[str, object]:
+    """The session as `session_text` wants it: task, age, phase, iterations and runner."""
     shown = (
         session if isinstance(session.get("session"), dict) else {"session": session, "age_seconds": session.get("age_seconds")}
     )
-    return particulars({**shown, "state": "", "decision": None})
+    return {**shown, "state": "", "decision": None}

@@ -237,8 +237,7 @@ class TestAskedBefore:
     def test_what_is_shown(self, root: Root, environ: dict[str, str]) -> None:
         called = call(root, environ, Script(run_start=VALID), "run one", lines=("frob\n", "q\n"), terminal=True)
         assert called.err == (
-            "Resume: resume_confirmation_required.\n"
-            "Say what to do.\n"
+            "Interrupted session of RQ-1\n"
             "  age         2 hours\n"
             "  started     2026-02-07T10:00:00Z\n"
             "  phase       2 (implement)\n"
@@ -249,6 +248,11 @@ class TestAskedBefore:
             "Resume it? (y: resume, n: start fresh, q: leave) [Y/n/q] "
             "Left as it is: nothing was started and nothing was changed.\n"
         )
+
+    def test_what_is_shown_where_there_is_a_reason_to_hesitate(self, root: Root, environ: dict[str, str]) -> None:
+        called = call(root, environ, Script(run_start=TIMED_OUT), "run one", lines=("q\n",), terminal=True)
+        reason = "Resume: session_timed_out_requires_confirmation.\nSay what to do.\n  age         2 hours\n"
+        assert called.err.startswith(reason)
 
     @pytest.mark.parametrize(
         ("error", "prompt"), [(TIMED_OUT, "[r/f/Q] "), (CORRUPT, "[f/Q] "), (asking("session_valid", ["resume"]), "[r/Q] ")]

@@ -183,7 +183,7 @@ async def _cut(count: int, box: Sshd, stage: Stage, net: Net, wire: Wire, told: 
     async def listen() -> None:
         while not heard or heard[-1]["method"] != "run.finished":
             note = await stream.next_note()
-            heard.append({"method": note.method, **{k: v for k, v in note.params.items() if k != "subscription"}})
+            heard.append(_plain({"method": note.method, "params": note.params}))
 
     async with anyio.create_task_group() as group:
         group.start_soon(listen)
@@ -192,7 +192,7 @@ async def _cut(count: int, box: Sshd, stage: Stage, net: Net, wire: Wire, told: 
         stage.make_file("go")
         await anyio.to_thread.run_sync(finished, wire, run_id)
     await stream.aclose()
-    _compare(told, heard, _all_since(box, begin))
+    _compare(told, heard, _all_since(wire, begin, stage.world.caller))
 
 
 async def _once(way: str, box: Sshd, net: Net, told: Told, heard: list[Note], cut: list[str]) -> None:
@@ -225,21 +225,28 @@ def _break(way: str, box: Sshd, net: Net) -> None:
     return None
 
 
-def _all_since(box: Sshd, begin: str | None) -> list[Note]:
+def _all_since(wire: Wire, begin: str | None, caller: Note) -> list[Note]:
     """What a subscriber hears who was never cut."""
-    done = box.world.run("events", "--json", "--since", str(begin))
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    wire.subscribe(cursor=begin, caller=caller)
+    notes = [_plain(wire.note())]
+    while notes[-1]["method"] != "run.finished":
+        notes.append(_plain(wire.note()))
+    return notes
 
 
-def _compare(told: Told, heard: list[Note], all_: list[Note]) -> None:
-    names = [note["cursor"] for note in heard]
-    wanted = [note["cursor"] for note in all_][: len(all_)]
+def _plain(message: Note) -> Note:
+    """Method and params, without the name of the subscription."""
+    return {"method": message["method"], **{key: value for key, value in message["params"].items() if key != "subscription"}}
+
+
+def _compare(told: Told, heard: list[Note], wanted: list[Note]) -> None:
+    names, all_ = [note["cursor"] for note in heard], [note["cursor"] for note in wanted]
     told.notes = len(names)
     told.doubled = len(names) - len(set(names))
-    told.lost = len(set(wanted) - set(names)) + sum(note["method"] == "gap" for note in heard)
+    told.lost = len(set(all_) - set(names)) + sum(note["method"] == "gap" for note in heard)
     if told.lost == told.doubled == 0:
-        assert heard == all_[: len(heard)], "the same notes in another order, or with other contents"
+        for one, other in zip(heard, wanted, strict=True):
+            assert one == other, f"another order, or other contents: {one} is {other}"
 
 
 async def _until(is_so: Callable[[], bool], what: str, seconds: float = 30.0) -> None:

@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 from client.run_terminal import CONTROL_C, Terminal, on_terminal
+from cueloop_client.far import pause_before
+from cueloop_client.remote.place import far_place
+from cueloop_client.world import real_world
+from cueloop_protocol.roots import open_root
 from support.runs import Stage, Told, nothing_left
 from support.sshd import Sshd
 from support.wire import wait_for
@@ -112,6 +116,66 @@ def test_a_cut_under_a_run_is_told_and_mended(box: Sshd, stage: Stage) -> None:
         shown.await_text("second part")
         shown.await_text("Done: RQ-0001.")
         assert shown.end() == 0
+
+
+FAILING = """\
+#!/bin/sh
+if [ -e {folder}/failing ]; then
+  echo >> {folder}/attempts
+  cat {folder}/failing >&2
+  exit 255
+fi
+exec ssh -F {config} "$@"
+"""
+
+
+class TestANetworkThatIsAway:
+    @pytest.fixture
+    def failing(self, box: Sshd) -> Iterator[Path]:
+        """What an ssh says that fails, while there is such a file."""
+        program = box.folder / "away"
+        program.write_text(FAILING.format(folder=box.folder, config=box.config))
+        program.chmod(0o755)
+        yield box.folder / "failing"
+        (box.folder / "failing").unlink(missing_ok=True)
+        (box.folder / "attempts").unlink(missing_ok=True)
+
+    def test_comes_back(self, box: Sshd, stage: Stage, failing: Path) -> None:
+        stage.act(WAITING)
+        with terminal(box, "run one", {"CUELOOP_SSH": str(box.folder / "away")}) as shown:
+            shown.await_text("begun")
+            failing.write_text("ssh: connect to host box port 22: Network is unreachable\n")
+            for pid in children(shown.process.pid):
+                os.kill(pid, signal.SIGKILL)
+            attempts = box.folder / "attempts"
+            wait_for(lambda: attempts.exists() and attempts.stat().st_size >= 2, "two attempts")
+            failing.unlink()
+            stage.make_file("go")
+            shown.await_text("Done: RQ-0001.")
+            assert shown.end() == 0
+
+    def test_does_not_let_us_in_any_more(self, box: Sshd, stage: Stage, failing: Path) -> None:
+        stage.act(WAITING)
+        with terminal(box, "run one", {"CUELOOP_SSH": str(box.folder / "away")}) as shown:
+            shown.await_text("begun")
+            failing.write_text("me@box: Permission denied (publickey).\n")
+            for pid in children(shown.process.pid):
+                os.kill(pid, signal.SIGKILL)
+            shown.await_text("No connection to box: me@box: Permission denied (publickey).")
+            assert shown.end() == 1
+        assert (box.folder / "attempts").stat().st_size == 1
+        stage.make_file("go")
+        wait_for(lambda: stage.statuses()[1] == {"RQ-0001": "done"}, "the end of the run, which goes on")
+
+
+def test_the_pauses_between_logins_grow_and_vary(box: Sshd) -> None:
+    root, _ = far_place(box.url, real_world(""))
+    for attempt, pause in enumerate((0.0, 1.0, 2.0, 5.0, 10.0, 30.0, 30.0)):
+        times = {pause_before(attempt, root, (9.0,)) for _ in range(50)}
+        assert all(0.75 * pause <= time <= 1.25 * pause for time in times)
+        assert len(times) > 1 or pause == 0
+    here = open_root(str(box.world.repository.path))
+    assert [pause_before(attempt, here, (0.0, 0.5)) for attempt in range(3)] == [0.0, 0.5, 0.5]
 
 
 def test_attached_from_here_stopped_from_there(box: Sshd, stage: Stage) -> None:

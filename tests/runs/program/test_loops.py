@@ -362,7 +362,7 @@ async def test_orders_that_are_on_record_are_acknowledged(folder: Path) -> None:
 class TestHalfWritten:
     """A session file caught half-written is read again before the run refuses (design section 5)."""
 
-    async def test_it_is_whole_in_a_moment(self, folder: Path) -> None:
+    async def test_c12_it_is_whole_in_a_moment(self, folder: Path) -> None:
         made = set_stage(
             folder, {"mode": "one", "resume": True}, tasks=queue(task("RQ-0001", status="doing")), saved=session()[:40]
         )
@@ -377,7 +377,7 @@ class TestHalfWritten:
         decisions = [event["payload"]["reason"] for event in told.events if event["kind"] == "resume_decision"]
         assert (told.outcome, decisions) == ("ran", ["session_valid"])
 
-    async def test_it_stays_broken(self, folder: Path) -> None:
+    async def test_c12_it_stays_broken(self, folder: Path) -> None:
         made = set_stage(
             folder, {"mode": "one", "resume": True}, tasks=queue(task("RQ-0001", status="doing")), saved=session()[:40]
         )
@@ -385,7 +385,7 @@ class TestHalfWritten:
         when(2, lambda: setattr(made, "settling", False))(made)
         assert ((await tell(made)).outcome, len(made.slept)) == ("stalled", 2)
 
-    async def test_it_is_written_without_end(self, folder: Path) -> None:
+    async def test_c12_it_is_written_without_end(self, folder: Path) -> None:
         made = set_stage(
             folder, {"mode": "one", "resume": True}, tasks=queue(task("RQ-0001", status="doing")), saved=session()[:40]
         )

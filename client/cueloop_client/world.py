@@ -65,8 +65,13 @@ class World(Frozen):
         return caller_from_environment(self.environ, home if os.path.isabs(home) else self.passwd_home())
 
     def agents_environ(self) -> Mapping[str, str]:
-        """The environment that agents shall get. Of another machine: raises what `Distance` does."""
-        return self.environ if self.distance is None else self.distance.environ()
+        """The environment that agents shall get. Of another machine: raises what `Distance` does.
+
+        What they call shall work where they work, whatever machine their caller otherwise means.
+        """
+        if self.distance is not None:
+            return self.distance.environ()
+        return {name: value for name, value in self.environ.items() if name != "CUELOOP_HOST"}
 
     def deadline(self, seconds: float) -> Deadline:
         """A moment that many seconds from now."""

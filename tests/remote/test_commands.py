@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -185,6 +187,14 @@ class TestWhichRepository:
         done = close.run("dial-stdio", "--host", close.url)
         assert done.returncode == 2
         assert b"calls on the other machine" in done.stderr
+
+
+def test_nothing_of_it_is_loaded_by_a_command_for_this_machine() -> None:
+    names = ("main", "fast", "launch", "context", "run_attached", "commands.session_show", "commands.events", "api")
+    code = f"import sys; [__import__('cueloop_client.' + name) for name in {names!r}]; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert "cueloop_client.far" in done.stdout.split()
+    assert not [name for name in done.stdout.split() if name.startswith("cueloop_client.remote")]
 
 
 def test_nothing_is_left_there(close: Sshd) -> None:

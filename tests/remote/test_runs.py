@@ -235,6 +235,14 @@ class TestWhoIsAsked:
         wait_for(lambda: not box.bridges(), "the end of the command there")
 
 
+def test_a_command_that_is_killed_leaves_nothing_there(box: Sshd) -> None:
+    process = box.world.spawn("events", "--follow", "--since", "", "--host", box.url, environ=box.environ, cwd="/")
+    wait_for(lambda: bool(box.bridges()), "the bridge")
+    process.kill()
+    process.wait(20)
+    assert wait_for(lambda: not box.bridges(), "the end of the bridge") < 2
+
+
 def test_a_command_that_waits_there_ends_with_its_ssh(box: Sshd) -> None:
     process = box.world.spawn("daemon", "logs", "--follow", "--host", box.url, environ=box.environ, cwd="/")
     assert process.stdout is not None

@@ -78,7 +78,7 @@ def _who(context: Context, root: Root) -> dict[str, Any]:
     from cueloop_client.calling import caller_params
     from cueloop_client.run_request import agents_environment
 
-    environment, _ = agents_environment(context.world.environ)
+    environment, _ = agents_environment(context.world.agents_environ())
     return {**_versions(), "root": shown(root.path), "caller": caller_params(context.world.caller()), "env": environment}
 
 

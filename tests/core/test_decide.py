@@ -371,3 +371,20 @@ def test_the_file_is_only_moved_by_a_fresh_start(facts: Snapshot, request_: Requ
         assert found.decision is not None
         assert found.decision.status == REFUSE
         assert request_.can_ask
+
+
+def test_an_answer_is_void_only_where_it_was_about_another_file() -> None:
+    """Not where nothing is decided: nobody is told then that the file has changed."""
+    running = snapshot(VALID, run=active_run(None))
+    unusable = snapshot(VALID, settings=Unusable("config_incompatible", "no", "no", "p"))
+    for facts in (running, unusable):
+        assert not outcome(facts, replace(SILENT, answer=YES), NOW).answer_is_void
+
+
+@pytest.mark.parametrize(("status", "reason"), [("done", "explicit_task_selection_overrides_session"), ("doing", None)])
+def test_a_dependency_of_the_task_that_was_asked_for_may_be_in_the_done_file(status: str, reason: str | None) -> None:
+    """With it the task can be run, and overrides the session; without it there is no decision, and the session stays."""
+    tasks = queue(task(1, "doing"), task(2, depends_on=["RQ-0009"]))
+    found = outcome(snapshot(VALID, tasks, done=queue(task(9, status))), Request(resume=False, task_id="RQ-0002"), NOW)
+    assert (None if found.decision is None else found.decision.reason) == reason
+    assert found.action is (FileAction.KEEP if reason is None else FileAction.REPLACE)

@@ -283,6 +283,60 @@ def test_failures_that_the_stream_reports(id_: str, doc: dict[str, object], code
     assert verdict.retryable is retryable
 
 
+SAID = [
+    ("no result", b"", b"", 0, "codex ended with exit code 0 but without a result."),
+    ("nothing said", b"", b"", 3, "codex failed with exit code 3."),
+    (
+        "the last line that names an error",
+        b"",
+        b"began\nerror: no disk\nbye\n",
+        3,
+        "codex failed with exit code 3: error: no disk.",
+    ),
+    ("the last line", b"", b"began\nbye!\n", 3, "codex failed with exit code 3: bye!"),
+    ("a fault at exit 0", {"message": "it broke."}, b"", 0, "codex reported a failure: it broke."),
+    ("a fault", {"message": "it broke"}, b"", 4, "codex reported a failure (exit code 4): it broke."),
+    ("a fault that nobody saw end", {"message": "it broke"}, b"", None, "codex reported a failure: it broke."),
+    ("no words", {"message": ""}, b"", 1, "codex reported a failure (exit code 1): the turn failed."),
+    (
+        "an API's error object",
+        {"message": 'status 400: {"error": {"message": "too long"}} (again)'},
+        b"",
+        1,
+        "codex reported a failure (exit code 1): status 400: too long (again).",
+    ),
+    (
+        "an object without a sentence",
+        {"message": 'status 400: {"a": 1}'},
+        b"",
+        1,
+        'codex reported a failure (exit code 1): status 400: {"a": 1}.',
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "err", "code", "reason"), [one[1:] for one in SAID], ids=[one[0] for one in SAID])
+def test_a_reason_is_one_sentence(error: object, err: bytes, code: int | None, reason: str) -> None:
+    out = lines({"type": "turn.failed", "error": error}) if error else b""
+    verdict = read(built_in("codex"), out, err, code).verdict
+    assert isinstance(verdict, Failed)
+    assert verdict.reason == reason
+
+
+@pytest.mark.parametrize(("status", "is_limit"), [(428, False), (429, True), (430, False)])
+def test_a_limit_is_known_by_its_status_alone(status: int, is_limit: bool) -> None:
+    doc = {"type": "error", "error": {"name": "APIError", "data": {"message": "no", "statusCode": status}}}
+    verdict = read(built_in("opencode"), lines(doc), exit_code=1).verdict
+    assert isinstance(verdict, Failed)
+    assert verdict.is_limit is is_limit
+
+
+def test_a_session_that_is_gone_is_told_by_the_whole_line_that_says_so() -> None:
+    gone = f"No conversation found with session ID: {UUID}"
+    verdict = read(built_in("claude"), b"", f"before\n{gone}\nafter\n".encode(), 1, resumed=UUID).verdict
+    assert verdict == Gone(f"claude no longer has the session {UUID}: {gone}")
+
+
 def test_pi_exits_0_on_an_api_error_and_may_mend_it_itself() -> None:
     bad = {"type": "message_end", "message": {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": "503"}}
     good = {"type": "message_end", "message": {**says("worked"), "stopReason": "stop"}}

@@ -7,13 +7,25 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from cueloop_daemon.core.runs.beginning import Chosen
 from cueloop_daemon.core.runs.taking_up import Count, count_of, is_reached, taken_up
 from cueloop_daemon.runs.program.begin_events import queue_changed
-from cueloop_daemon.runs.program.common import FLAG, TEXT, again, beside, failed_with, later, mode_of, moment, warn
+from cueloop_daemon.runs.program.common import (
+    FLAG,
+    TEXT,
+    again,
+    beside,
+    failed_with,
+    later,
+    mode_of,
+    moment,
+    together,
+    warn,
+)
 from cueloop_daemon.runs.program.sessions import new_session, own_agent
 from cueloop_daemon.runs.program.written import WRITTEN, tell
 from cueloop_daemon.runs.state import State, TaskState
 from cueloop_daemon.runs.types import Baseline, Journal, TaskConflict, World
 from cueloop_protocol.documents.envelope import TaskSelected
 from cueloop_protocol.documents.session import Session
+from cueloop_protocol.values import dataclass
 
 
 class Tree(BaseModel):
@@ -48,8 +60,7 @@ async def start_task(state: State, chosen: Chosen, journal: Journal, world: Worl
     world.show(task_id=chosen.task_id, phase=None, state="running")
     new_id = await journal.note("session/id", later(world.new_id), TEXT)
     session_id = new_id if chosen.session is None else chosen.session.session_id
-    base = await _keep(chosen, session_id, tree, journal, world)
-    await _make_doing(chosen.task_id, at, journal, world)
+    base = await _make_doing(chosen, at, _Keeping(chosen, session_id, tree, world), journal, world)
     return await _with_session(state, chosen, session_id, tree, base, journal, world)
 
 
@@ -62,40 +73,55 @@ async def _tree(state: State, world: World) -> Tree:
     return Tree(head=standing.head, content=content, is_foreign=state.measure is None or content != state.measure)
 
 
-async def _keep(chosen: Chosen, session_id: str, tree: Tree, journal: Journal, world: World) -> Baseline:
-    """The tree as the task found it; not kept where nothing is ever reverted or published."""
-    flags, agent = world.run.params.overrides, world.config.agent
-    reverts = (flags.git_revert_mode or agent.git_revert_mode) != "disabled"
-    publishes = (flags.git_publish_mode or agent.git_publish_mode) != "off"
-    if not (reverts or publishes):
-        return Baseline(commit=None, head=None, was_dirty=tree.is_foreign)
+@dataclass(slots=True)
+class _Keeping:
+    """The tree as the task found it. No agent has begun, so it stands as it did, however often and late it is kept."""
 
-    async def act(again: bool) -> Baseline:
-        return await world.trees.keep(
-            chosen.task_id,
-            session_id,
-            tree=tree.content,
-            head=tree.head,
-            dirty=tree.is_foreign,
-            is_new=chosen.session is None and not again,
+    chosen: Chosen
+    session_id: str
+    tree: Tree
+    world: World
+    made: Baseline | None = None
+
+    async def early(self, again: bool) -> None:
+        """Beside what takes its time anyway; what is on record is what `base` gives."""
+        self.made = await self.base(again)
+
+    async def base(self, again: bool) -> Baseline:
+        """Keep it, unless this life has done so; not at all where nothing is ever reverted or published."""
+        if self.made is not None:
+            return self.made
+        flags, agent = self.world.run.params.overrides, self.world.config.agent
+        reverts = (flags.git_revert_mode or agent.git_revert_mode) != "disabled"
+        publishes = (flags.git_publish_mode or agent.git_publish_mode) != "off"
+        if not (reverts or publishes):
+            return Baseline(commit=None, head=None, was_dirty=self.tree.is_foreign)
+        return await self.world.trees.keep(
+            self.chosen.task_id,
+            self.session_id,
+            tree=self.tree.content,
+            head=self.tree.head,
+            dirty=self.tree.is_foreign,
+            is_new=self.chosen.session is None and not again,
         )
 
-    return await journal.converge("base", act, BASE)
 
-
-async def _make_doing(task_id: str, at: str, journal: Journal, world: World) -> None:
+async def _make_doing(chosen: Chosen, at: str, keeping: _Keeping, journal: Journal, world: World) -> Baseline:
     """A step, so that everything that was decided is on record before the first file changes: a later life must not decide again."""
+    task_id = chosen.task_id
     changes = await journal.note("doing/changes", lambda: _is_not_doing(task_id, world), FLAG)
 
     async def act(moment: str, again: bool) -> str:
-        found = await beside(world.files.begin, task_id, moment)()
+        found = await together(beside(world.files.begin, task_id, moment), lambda: keeping.early(again))
         if found == "missing":
             raise TaskConflict(f"Task {task_id} was taken out of the queue while the run was about to begin it.")
         return found
 
     await journal.step("doing", at, act, TEXT, TEXT)
+    base = await journal.converge("base", keeping.base, BASE)
     if changes:
         await queue_changed(journal, world, "doing/said")
+    return base
 
 
 async def _is_not_doing(task_id: str, world: World) -> bool:

@@ -78,7 +78,9 @@ def age_text(seconds: object) -> str:
 def _session_rows(session: Mapping[str, Any]) -> list[tuple[str, str]]:
     phase = count(session.get("current_phase"))
     limit = count(session.get("max_tasks"))
-    runner, model = text(session.get("runner")), text(session.get("model"))
+    own = session.get(f"phase{phase}_settings")  # the session's own are those of the phase in which the task began
+    settings = own if isinstance(own, dict) else session
+    runner, model = text(settings.get("runner")), text(settings.get("model"))
     return [
         ("started", text(session.get("run_started_at"))),
         ("phase", f"{phase} ({PHASES[phase]})" if phase in PHASES else str(phase)),

@@ -227,6 +227,12 @@ class TestSession:
         )
         assert called.code == 0
 
+    def test_the_runner_is_that_of_the_phase(self, root: Root, environ: dict[str, str]) -> None:
+        settings = {"phase1_settings": {"runner": "pi", "model": "x"}, "phase2_settings": {"runner": "codex", "model": "gpt-5.4"}}
+        found = {**LOADED, "session": {**LOADED["session"], **settings}}
+        called, _ = call_with(root, environ, answering({"session.get": found}), "session show")
+        assert "  runner      codex, model gpt-5.4\n" in called.out
+
     def test_show_json_is_the_whole_answer(self, root: Root, environ: dict[str, str]) -> None:
         called, _ = call_with(root, environ, answering({"session.get": LOADED}), "session show --json")
         assert called.document == LOADED

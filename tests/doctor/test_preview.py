@@ -55,6 +55,9 @@ class TestNothingToExplain:
         assert preview.words[0] == "A session of task RQ-0001 was interrupted 1 hour 1 minute ago."
         assert "phase 2 (implement), with 1 of 2 iterations done by claude with the model sonnet" in preview.words[1]
         assert would(preview) == ["ask", "ask", "resume"]
+        settings = {"phase1_settings": {"runner": "pi", "model": "x"}, "phase2_settings": {"runner": "codex", "model": "gpt-5.4"}}
+        lab.repository.session.write_bytes(session(timedelta(minutes=61), **settings))
+        assert seen(lab).words[1].endswith("iterations done by codex with the model gpt-5.4.")
         assert (preview.session, preview.task_id) == ("loaded", "RQ-0001")
         assert ways(preview) == {
             "resume": "cueloop run resume",

@@ -100,7 +100,9 @@ def _words(facts: Snapshot, file: SessionFile, now: datetime) -> Iterator[str]:
 
 def _session(session: Session, now: datetime, *, is_at_work: bool) -> Iterator[str]:
     task, seconds = session.task_id.strip(), _age_seconds(session, now)
-    model = f" with the model {session.model}" if session.model else ""
+    own = {1: session.phase1_settings, 2: session.phase2_settings, 3: session.phase3_settings}.get(session.current_phase)
+    runner, model = (own.runner, own.model) if own is not None else (session.runner, session.model)
+    by = f"{runner} with the model {model}" if model else runner
     if is_at_work:
         yield f"The session file is that run's: task {task}."
         return
@@ -110,7 +112,7 @@ def _session(session: Session, now: datetime, *, is_at_work: bool) -> Iterator[s
         yield f"A session of task {task} was interrupted {age_words(seconds)} ago."
     yield (
         f"It stands in phase {session.current_phase} ({PHASES.get(session.current_phase, 'unknown')}), with "
-        f"{session.iterations_completed} of {session.iterations_planned} iterations done by {session.runner}{model}."
+        f"{session.iterations_completed} of {session.iterations_planned} iterations done by {by}."
     )
     if session.tasks_completed_in_loop or session.max_tasks != 1:
         limit = f"at most {session.max_tasks}" if session.max_tasks else "no limit"

@@ -170,12 +170,16 @@ def run_daemon(
     return Left(daemon.bequest, daemon.is_closed)
 
 
-def allow_descriptors(wanted: int) -> None:
-    """Raise the soft limit of open files so that `wanted` connections fit, as far as the hard limit lets us."""
+def allow_descriptors(wanted: int) -> int:
+    """Raise the soft limit of open files so that `wanted` connections fit, as far as the hard limit lets us; how many do.
+
+    Callers must never take what runs, databases and a handover need: where files are few, connections are fewer.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted + SPARE_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(wanted + SPARE_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return min(wanted, max(most - SPARE_DESCRIPTORS, most // 4))
 
 
 class Daemon:
@@ -295,8 +299,7 @@ class Daemon:
         await announcer.attend(self._default)
         listener = self._listener()
         services = self._services(workspace, hub, sessions, engine, announcer, watcher, listener)
-        limits = Limits(connections=settings.now.max_connections)
-        allow_descriptors(settings.now.max_connections)
+        limits = Limits(connections=allow_descriptors(settings.now.max_connections))
         server = Server(
             TABLE, services, clock=clock, uid=self._setting.uid, limits=limits, overdue=give_up, process=self._process()
         )

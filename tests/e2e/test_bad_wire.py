@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from support.wire import Ended, Refused, Wire, wait_for
+from support.wire import SECONDS, Ended, Refused, Wire, wait_for
 from support.world import Daemon, World
 
 MIB = 1024 * 1024
@@ -260,6 +260,24 @@ class TestCrowds:
         with daemon.connect() as wire:
             assert wire.call("ping") == {}
         assert daemon.stop() == 0
+
+    def test_callers_do_not_take_the_descriptors_that_a_successor_needs_d24(self, world: World) -> None:
+        def few() -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+        daemon = world.start(at_home=True, before=few)
+        with ExitStack() as stack:
+            wires = [stack.enter_context(daemon.connect()) for _ in range(128)]
+            for wire in wires:
+                wire.call("ping")
+            with daemon.connect() as one_more:
+                assert one_more.answer()["error"]["code"] == -32010
+            for wire in wires[:3]:
+                wire.sock.close()
+            wait_for(lambda: _is_served(daemon), "a place is free again")
+            heir = world.start(at_home=True, before=few, more=("--take-over", "refuse"))
+            assert daemon.process.wait(SECONDS) == 0
+        assert heir.stop() == 0
 
     def test_a_client_gives_up_at_its_deadline_and_all_goes_on_afterwards_d04_d24(self, shared: tuple[World, Daemon]) -> None:
         world, daemon = shared

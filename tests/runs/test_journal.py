@@ -203,6 +203,36 @@ async def test_a_scope_begun_anew_says_nothing_twice_and_gives_no_number_twice(r
     assert len([text for text in told if text.startswith("begun")]) == 1
 
 
+async def test_what_is_on_record_is_answered_from_there_and_not_done_again(record: Record) -> None:
+    outside = Outside()
+    journal = await record.journal()
+    assert await journal.note("now", later(lambda: 5), NUMBER) == 5
+    assert await journal.converge("made", outside.make, TEXT) == "made"
+    assert await journal.step("order", Order(number=7), outside.order, ORDER, NUMBER) == 1
+    await journal.flush()
+    journal = await record.journal()
+    assert await journal.note("now", later(lambda: 6), NUMBER) == 5
+    assert await journal.converge("made", outside.make, TEXT) == "made"
+    assert await journal.step("order", Order(number=8), outside.order, ORDER, NUMBER) == 1
+    assert (outside.asked, outside.made) == ([(7, False)], [False])
+
+
+async def test_whatever_waits_for_a_commit_asks_for_one() -> None:
+    """Else it would be told only with the next step, which may be an hour away."""
+    store = MemoryStore()
+    journal = store.journal()
+    asked: list[str] = []
+    journal.dirty = lambda: asked.append("")
+    await journal.note("now", later(lambda: 5), NUMBER)
+    await journal.converge("made", Outside().make, TEXT)
+    await journal.emit("begun", warned("begun"))
+    journal.say(warned("still here"))
+    journal.keep_conversation(Conversation("T", "S", 1, 2, "pi", "{}", "chosen"))
+    assert (len(asked), store.commits) == (5, 0)
+    await journal.flush()
+    assert (len(store.records), len(store.out), len(store.conversations)) == (3, 2, 1)
+
+
 async def test_a_key_is_used_once_in_a_scope(record: Record) -> None:
     journal = await record.journal()
     await journal.note("now", later(lambda: 1), NUMBER)

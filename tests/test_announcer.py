@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,30 @@ async def test_looks_are_a_breath_apart_while_a_run_writes(tmp_path: Path, is_ow
             tasks.cancel_scope.cancel()
     assert hub.kinds == ([] if is_own else ["queue_snapshot"])
     assert min(later - sooner for sooner, later in zip(workspace.looks, workspace.looks[1:], strict=False)) >= BREATH * 0.9
+
+
+async def test_what_changed_before_the_watch_was_set_is_announced_without_a_hint(tmp_path: Path) -> None:
+    """A predecessor, or a start, has looked; then somebody writes; then the watcher begins, and nothing changes any more."""
+    (tmp_path / ".cueloop").mkdir()
+    write_queue(tmp_path, "before")
+    written = (tmp_path / ".cueloop" / "queue.jsonc").stat().st_ctime_ns
+    while time.time_ns() - written < 50_000_000:  # a file that was only just written is looked at again by itself
+        await anyio.sleep(0.01)
+    clock, hub, numbers = SystemClock(), HubOfOne(), iter(range(1, 10_000))
+    caller = Caller(str(tmp_path), None)
+    workspace = Workspace(
+        Root(str(tmp_path), str(tmp_path)), caller, clock=clock, next_revision=lambda: next(numbers), git=Git({})
+    )
+    alarm = Alarm(clock)
+    announcer = Announcer(workspace, hub, clock, alarm, Watched(), OwnWrites())  # type: ignore[arg-type]  # all that it asks of a hub
+    await announcer.attend(caller)
+    assert announcer._wait_for == (None, None)
+    write_queue(tmp_path, "after")
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(alarm.run, lambda jump: None)
+            await tasks.start(announcer.run)
+            while not hub.kinds:
+                await anyio.sleep(0.005)
+            tasks.cancel_scope.cancel()
+    assert hub.kinds == ["queue_snapshot"]

@@ -149,7 +149,11 @@ class Announcer:
             self._watch_all()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Look at each hint and at each moment at which an answer changes by itself, until cancelled."""
+        """Look at each hint and at each moment at which an answer changes by itself, until cancelled.
+
+        Once at the beginning, too: what changed between the last look and the watcher's start hinted to nobody.
+        """
+        self.hint()
         task_status.started()
         while True:
             await self._wait()

@@ -109,9 +109,10 @@ class TestMachine:
         assert received[0]["params"]["exact"] is True
 
     def test_a_folder_that_is_not_there_is_an_error_document(self, root: Root, environ: dict[str, str]) -> None:
-        called = call(Root("/nonexistent", "/nonexistent"), environ, "machine config resolve")
+        missing = f"{root.path}-that-is-missing"
+        called = call(Root(missing, missing), environ, "machine config resolve")
         assert (called.code, called.out, called.error["version"]) == (1, "", 1)
-        assert "/nonexistent" in called.error["message"]
+        assert missing in called.error["message"]
 
     @pytest.mark.parametrize("line", ["--repo= session show", "machine config resolve --repo="])
     def test_an_empty_repo_is_wrong_usage(self, environ: dict[str, str], line: str) -> None:

@@ -70,6 +70,7 @@ def fake_time(world: World) -> FakeTime:
     return FakeTime(world)
 
 
+@pytest.mark.alone
 def test_a_clock_set_forward_by_an_hour_is_noticed(world: World, fake_time: FakeTime) -> None:
     world.repository.configure(session_timeout_hours=1)
     world.repository.put(world.repository.session, session())
@@ -80,7 +81,7 @@ def test_a_clock_set_forward_by_an_hour_is_noticed(world: World, fake_time: Fake
         fake_time.set(3600)
         began = time.monotonic()
         events = wire.events_until(lambda event: event["kind"] == "config_resolved")
-        assert time.monotonic() - began < HEARTBEAT + 2
+        assert time.monotonic() - began < 2 * HEARTBEAT  # half of it is for the machine
         warnings = [event["message"] for event in events if event["kind"] == "warning"]
         assert len(warnings) == 1
         assert "+3600 s" in warnings[0]

@@ -6,7 +6,7 @@ import pytest
 
 from cueloop_daemon.runners import Conversation, Failed, Gone, LoginNeeded, Prompt, Succeeded
 from cueloop_daemon.runners.members import MemberScanner
-from runners.streams import GOOD, UUID, built_in, lines, read, says, settings
+from runners.streams import GOOD, built_in, lines, read, says, settings
 
 CALL = {"function": {"name": "Shell", "arguments": '{"command": "ls"}'}}
 SHOWN: list[tuple[str, dict[str, object], str]] = [
@@ -147,10 +147,7 @@ def test_members_that_are_none_are_passed_over() -> None:
     assert scanner.found == {"a": 1, "b": 2, "d": 3}
 
 
-def test_warnings_of_an_invocation_and_its_conversation() -> None:
+def test_an_invocation_without_more_ado_has_no_warnings() -> None:
     runner = built_in("claude")
-    chosen = runner.choose_id("RQ-0001", 1, 5)
-    invocation = runner.fresh(settings("claude"), Prompt("x", "/p"), chosen, "/r")
-    assert (invocation.conversation, invocation.warnings) == (chosen, ())
     assert runner.can_resume
-    assert runner.resume(settings("claude"), Conversation(UUID), Prompt("x", "/p"), "/r").conversation == Conversation(UUID)
+    assert runner.fresh(settings("claude"), Prompt("x", "/p"), runner.choose_id("RQ-0001", 1, 5), "/r").warnings == ()

@@ -90,13 +90,12 @@ class BaseRunner:
         cwd: str,
         *,
         stdin: bytes | None = None,
-        conversation: Conversation | None = None,
         warnings: tuple[str, ...] = (),
         env: Mapping[str, str] | None = None,
     ) -> Invocation:
         """An invocation with what every runner's environment gets."""
         shared = {"CUELOOP_RUNNER_USED": self.id, "CUELOOP_MODEL_USED": settings.model, "PWD": cwd}
-        return Invocation(argv, stdin, {**shared, **(env or {})}, MARKERS, warnings, conversation)
+        return Invocation(argv, stdin, {**shared, **(env or {})}, MARKERS, warnings)
 
 
 class OneVersion(BaseRunner):

@@ -38,11 +38,11 @@ class Claude(OneVersion):
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
         own = ("--session-id", self.checked(chosen)) if chosen else ()
-        return self._invocation(settings, prompt, own, chosen, cwd)
+        return self._invocation(settings, prompt, own, cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`."""
-        return self._invocation(settings, message, ("--resume", self.checked(conversation)), conversation, cwd)
+        return self._invocation(settings, message, ("--resume", self.checked(conversation)), cwd)
 
     def reader(self, *, is_quiet: bool = False) -> ClaudeReader:
         """See `model.Runner`."""
@@ -52,13 +52,11 @@ class Claude(OneVersion):
         """See `model.Runner`."""
         return Conversation(own_uuid(task_id, phase, seconds, again), is_ours=True)
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, more: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, more: tuple[str, ...], cwd: str) -> Invocation:
         argv = [settings.bin, "-p", "--verbose", "--model", settings.model, "--permission-mode", permission(settings)]
         argv += ["--effort", settings.effort] if settings.effort else []
         argv += ["--output-format", "stream-json", *more]
-        return self.invocation(settings, tuple(argv), cwd, stdin=stdin_of(prompt), conversation=conversation)
+        return self.invocation(settings, tuple(argv), cwd, stdin=stdin_of(prompt))
 
 
 class ClaudeReader(StreamReader):

@@ -46,22 +46,20 @@ class Codex(OneVersion):
 
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
-        return self._invocation(settings, prompt, (), None, cwd)
+        return self._invocation(settings, prompt, (), cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`."""
-        return self._invocation(settings, message, ("resume", self.checked(conversation)), conversation, cwd)
+        return self._invocation(settings, message, ("resume", self.checked(conversation)), cwd)
 
     def reader(self, *, is_quiet: bool = False) -> CodexReader:
         """See `model.Runner`."""
         return CodexReader(CODEX, is_quiet=is_quiet)
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, more: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, more: tuple[str, ...], cwd: str) -> Invocation:
         argv = [settings.bin, *sandbox(settings), "exec", *more, "--json", "--model", model_name(settings.model)]
         argv += ["-c", f'model_reasoning_effort="{settings.effort}"'] if settings.effort else []
-        return self.invocation(settings, (*argv, "-"), cwd, stdin=stdin_of(prompt), conversation=conversation)
+        return self.invocation(settings, (*argv, "-"), cwd, stdin=stdin_of(prompt))
 
 
 class CodexReader(StreamReader):

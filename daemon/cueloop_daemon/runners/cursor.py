@@ -28,12 +28,12 @@ class Cursor(OneVersion):
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
         own = self.checked(chosen) if chosen else None
-        return self._invocation(settings, prompt, {"action": "create", "agentId": own}, chosen, cwd)
+        return self._invocation(settings, prompt, {"action": "create", "agentId": own}, cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`."""
         wanted: dict[str, object] = {"action": "resume", "agentId": self.checked(conversation)}
-        return self._invocation(settings, message, wanted, conversation, cwd)
+        return self._invocation(settings, message, wanted, cwd)
 
     def reader(self, *, is_quiet: bool = False) -> CursorReader:
         """See `model.Runner`."""
@@ -43,9 +43,7 @@ class Cursor(OneVersion):
         """See `model.Runner`."""
         return Conversation(f"agent-{uuid.UUID(own_uuid(task_id, phase, seconds, again))}", is_ours=True)
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, wanted: dict[str, object], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, wanted: dict[str, object], cwd: str) -> Invocation:
         request = {**wanted, "cwd": cwd, "model": _model(settings), "prompt": prompt.text}
         if settings.cursor is not None and settings.cursor.setting_sources is not None:
             request["settingSources"] = list(settings.cursor.setting_sources)
@@ -54,7 +52,7 @@ class Cursor(OneVersion):
         if settings.plan_mode == "enabled":
             request["mode"] = "plan"
         stdin = json.dumps(request).encode()
-        return self.invocation(settings, (settings.bin, PROGRAM), cwd, stdin=stdin, conversation=conversation)
+        return self.invocation(settings, (settings.bin, PROGRAM), cwd, stdin=stdin)
 
 
 def _model(settings: Settings) -> dict[str, object]:

@@ -28,11 +28,11 @@ class Gemini(OneVersion):
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
         own = ("--session-id", self.checked(chosen)) if chosen else ()
-        return self._invocation(settings, prompt, own, chosen, cwd)
+        return self._invocation(settings, prompt, own, cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`."""
-        return self._invocation(settings, message, ("--resume", self.checked(conversation)), conversation, cwd)
+        return self._invocation(settings, message, ("--resume", self.checked(conversation)), cwd)
 
     def reader(self, *, is_quiet: bool = False) -> GeminiReader:
         """See `model.Runner`."""
@@ -43,14 +43,12 @@ class Gemini(OneVersion):
         text = own_id(task_id, phase, seconds, again)
         return Conversation(text, is_ours=True) if text else None
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, more: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, more: tuple[str, ...], cwd: str) -> Invocation:
         # Without --skip-trust an unknown folder silently takes the approval mode back.
         argv = [settings.bin, *_APPROVAL.get(settings.approval_mode, ()), "--skip-trust"]
         argv += ["--sandbox"] if settings.sandbox == "enabled" else []
         argv += ["--model", settings.model, "--output-format", "stream-json", *more]
-        return self.invocation(settings, tuple(argv), cwd, stdin=stdin_of(prompt), conversation=conversation)
+        return self.invocation(settings, tuple(argv), cwd, stdin=stdin_of(prompt))
 
 
 class GeminiReader(StreamReader):

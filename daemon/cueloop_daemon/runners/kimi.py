@@ -44,11 +44,11 @@ class Kimi(BaseRunner):
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
         own = ("--session", self.checked(chosen)) if chosen and self.is_python else ()
-        return self._invocation(settings, prompt, own, chosen if own else None, cwd)
+        return self._invocation(settings, prompt, own, cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`."""
-        return self._invocation(settings, message, ("--session", self.checked(conversation)), conversation, cwd)
+        return self._invocation(settings, message, ("--session", self.checked(conversation)), cwd)
 
     def reader(self, *, is_quiet: bool = False) -> KimiReader:
         """See `model.Runner`."""
@@ -68,16 +68,14 @@ class Kimi(BaseRunner):
             return conversation
         return conversation if _is_kept(os.path.join(base, "sessions"), conversation.id) else None
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, session: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, session: tuple[str, ...], cwd: str) -> Invocation:
         said = argument_of(prompt)
         if self.is_python:
             argv = (settings.bin, "--yolo", *session, "--model", settings.model, "--print", "--prompt", said.text)
         else:
             argv = (settings.bin, "--model", settings.model, *session, "--prompt", said.text)
         argv = (*argv, "--output-format", "stream-json")
-        return self.invocation(settings, argv, cwd, conversation=conversation, warnings=said.warnings)
+        return self.invocation(settings, argv, cwd, warnings=said.warnings)
 
 
 def _is_kept(sessions: str, id_: str) -> bool:

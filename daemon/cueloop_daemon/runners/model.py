@@ -62,8 +62,6 @@ class Invocation:
     """Taken out of the caller's environment."""
     warnings: tuple[str, ...] = ()
     """Sentences for the person, to be told before the start."""
-    conversation: Conversation | None = None
-    """The session whose id was decided beforehand (`is_ours`), or the one that is resumed."""
 
 
 @dataclass(frozen=True, slots=True)

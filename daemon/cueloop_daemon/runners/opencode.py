@@ -24,25 +24,23 @@ class Opencode(OneVersion):
 
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
-        return self._invocation(settings, prompt, (), None, cwd)
+        return self._invocation(settings, prompt, (), cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`; `cwd` must be the one that the conversation began in."""
         session = ("-s", self.checked(conversation), "--dir", cwd)
-        return self._invocation(settings, message, session, conversation, cwd)
+        return self._invocation(settings, message, session, cwd)
 
     def reader(self, *, is_quiet: bool = False) -> OpencodeReader:
         """See `model.Runner`."""
         return OpencodeReader(OPENCODE, is_quiet=is_quiet)
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, session: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, session: tuple[str, ...], cwd: str) -> Invocation:
         argv = [settings.bin, "run", "--model", settings.model, "--format", "json"]
         argv += ["--variant", settings.effort] if settings.effort else []
         argv += [] if settings.approval_mode == "safe" else ["--auto"]
         argv += [*session, "--file", prompt.path, "--", _MESSAGE]
-        return self.invocation(settings, tuple(argv), cwd, conversation=conversation)
+        return self.invocation(settings, tuple(argv), cwd)
 
 
 class OpencodeReader(StreamReader):

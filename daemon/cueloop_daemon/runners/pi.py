@@ -37,14 +37,14 @@ class Pi(BaseRunner):
     def fresh(self, settings: Settings, prompt: Prompt, chosen: Conversation | None, cwd: str) -> Invocation:
         """See `model.Runner`."""
         own = ("--session-id", self.checked(chosen)) if chosen and not self.is_old else ()
-        return self._invocation(settings, prompt, own, chosen if own else None, cwd)
+        return self._invocation(settings, prompt, own, cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """By its file, which must exist: pi begins anew, silently, where it does not. `locate` gives it; ValueError without one."""
         self.checked(conversation)
         if conversation.file is None or not os.path.isabs(conversation.file):
             raise ValueError(f"the file of pi's session {conversation.id} is not known")
-        return self._invocation(settings, message, ("--session", conversation.file), conversation, cwd)
+        return self._invocation(settings, message, ("--session", conversation.file), cwd)
 
     def reader(self, *, is_quiet: bool = False) -> PiReader:
         """See `model.Runner`."""
@@ -62,14 +62,12 @@ class Pi(BaseRunner):
         found = next((path for folder in _folders(cwd, env) if (path := _file_in(folder, conversation.id))), None)
         return None if found is None else Conversation(conversation.id, conversation.is_ours, found)
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, session: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, session: tuple[str, ...], cwd: str) -> Invocation:
         said = argument_of(prompt, refused_starts=("-", "@"))
         argv = [settings.bin, "--print", "--model", settings.model]
         argv += ["--thinking", settings.effort] if settings.effort else []
         argv += ["--mode", "json", *session, *(() if self.is_old else ("--",)), said.text]
-        return self.invocation(settings, tuple(argv), cwd, conversation=conversation, warnings=said.warnings)
+        return self.invocation(settings, tuple(argv), cwd, warnings=said.warnings)
 
 
 def _folders(cwd: str, env: Mapping[str, str]) -> Iterator[str]:

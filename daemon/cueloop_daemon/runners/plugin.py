@@ -98,7 +98,7 @@ class PluginRunner(OneVersion):
         """See `model.Runner`."""
         own = ("--session", self.checked(chosen)) if chosen else ()
         argv = (settings.bin, "run", "--model", settings.model, "--output-format", "stream-json", *own, "-")
-        return self._invocation(settings, prompt, argv, chosen, cwd)
+        return self._invocation(settings, prompt, argv, cwd)
 
     def resume(self, settings: Settings, conversation: Conversation, message: Prompt, cwd: str) -> Invocation:
         """See `model.Runner`."""
@@ -106,7 +106,7 @@ class PluginRunner(OneVersion):
             raise ValueError(f"the plugin runner {self.id} does not resume")
         session = ("--session", self.checked(conversation))
         argv = (settings.bin, "resume", *session, "--model", settings.model, "--output-format", "stream-json", "-")
-        return self._invocation(settings, message, argv, conversation, cwd)
+        return self._invocation(settings, message, argv, cwd)
 
     def reader(self, *, is_quiet: bool = False) -> PluginReader:
         """See `model.Runner`."""
@@ -116,9 +116,7 @@ class PluginRunner(OneVersion):
         """See `model.Runner`."""
         return super().locate(conversation, cwd, env) if self.can_resume else None
 
-    def _invocation(
-        self, settings: Settings, prompt: Prompt, argv: tuple[str, ...], conversation: Conversation | None, cwd: str
-    ) -> Invocation:
+    def _invocation(self, settings: Settings, prompt: Prompt, argv: tuple[str, ...], cwd: str) -> Invocation:
         options = {
             "output_format": settings.output_format,
             "verbosity": settings.verbosity,
@@ -133,7 +131,7 @@ class PluginRunner(OneVersion):
             "CUELOOP_PLUGIN_CONFIG_JSON": self._plugin.config_json,
             "CUELOOP_RUNNER_CLI_JSON": json.dumps(options),
         }
-        return self.invocation(settings, argv, cwd, stdin=stdin_of(prompt), conversation=conversation, env=env)
+        return self.invocation(settings, argv, cwd, stdin=stdin_of(prompt), env=env)
 
 
 class PluginReader(StreamReader):

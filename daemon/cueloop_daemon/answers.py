@@ -54,7 +54,7 @@ def workspace_overview(facts: Snapshot, now: datetime, *, task_id: str | None, r
     """The result of `workspace.overview`, without `observed_at`. Raises RpcError as above, and for the done file."""
     document = overview_document(facts, preview(facts, now, task_id=task_id, resume=resume), now)
     if isinstance(document, Unusable):
-        raise _unusable(document)
+        raise unusable(document)
     return _beside(facts, b'{"document":' + document)
 
 
@@ -97,7 +97,7 @@ def _obstacle(facts: Snapshot) -> dict[str, object] | None:
     for document in (facts.config, facts.queue):
         found = missing_queue(document) if isinstance(document, QueueMissing) else document
         if isinstance(found, Unusable):
-            return _unusable(found).document
+            return unusable(found).document
     return None
 
 
@@ -161,11 +161,12 @@ def usable(facts: Snapshot) -> Snapshot:
     """The snapshot itself, if configuration and queue can be used. Raises RpcError `document_unusable` otherwise."""
     for document in (facts.config, facts.queue):
         if isinstance(document, Unusable):
-            raise _unusable(document)
+            raise unusable(document)
     return facts
 
 
-def _unusable(document: Unusable) -> codes.RpcError:
+def unusable(document: Unusable) -> codes.RpcError:
+    """A document that cannot be used, as an answer."""
     return codes.document_unusable(document.code, document.message, document.detail)
 
 

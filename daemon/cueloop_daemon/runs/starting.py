@@ -9,6 +9,7 @@ from hashlib import sha256
 from cueloop_daemon import answers
 from cueloop_daemon.core.decide import outcome
 from cueloop_daemon.core.model import QueueMissing, SessionFile, SessionLoaded, Snapshot, Unusable
+from cueloop_daemon.core.overview import missing_queue
 from cueloop_daemon.core.request import request_of
 from cueloop_daemon.core.stamps import parse_stamp
 from cueloop_protocol import codes
@@ -30,12 +31,10 @@ class MayStart:
 def may_start(facts: Snapshot, asked: RunStartParams, now: datetime) -> MayStart:
     """Raises RpcError: a document cannot be used, a person must decide first, or has decided about another file."""
     facts = answers.usable(facts)
-    if isinstance(facts.done, Unusable):
-        raise codes.document_unusable(facts.done.code, facts.done.message, facts.done.detail)
-    if isinstance(facts.queue, QueueMissing):
-        raise codes.document_unusable(
-            "queue_corrupted", f"The queue file {facts.queue.path} does not exist.", "Add a task first (cueloop task …)."
-        )
+    queue = missing_queue(facts.queue) if isinstance(facts.queue, QueueMissing) else None
+    for bad in (facts.done, queue):
+        if isinstance(bad, Unusable):
+            raise answers.unusable(bad)
     assert isinstance(facts.config, Config)
     found = outcome(facts, request_of(asked), now)
     if found.answer_is_void:

@@ -26,7 +26,7 @@ def begun(facts: Snapshot, *, is_first: bool = True, **request: object) -> Refus
         (snapshot(settings=Unusable("config_incompatible", "m", None, "p")), "config_incompatible", "m"),
         (snapshot(tasks=BROKEN), "queue_corrupted", "The queue is broken."),
         (snapshot(done=BROKEN), "queue_corrupted", "The queue is broken."),
-        (snapshot(tasks=QueueMissing("/repo/q")), "queue_corrupted", "There is no queue file /repo/q."),
+        (snapshot(tasks=QueueMissing("/repo/q")), "queue_corrupted", "There is no queue file at /repo/q."),
         (snapshot(tasks=queue(task(1), task(1))), "queue_corrupted", "is not valid: The id RQ-0001"),
         (snapshot(tasks=queue(task(1)), done=queue(task(1, "done"))), "queue_corrupted", "in the queue and in the done file"),
     ],

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from cueloop_daemon.core import blocked
 from cueloop_daemon.core.decide import FileAction, outcome
 from cueloop_daemon.core.model import QueueFile, QueueMissing, SessionCorrupt, SessionLoaded, Snapshot, TaskRow, Unusable
-from cueloop_daemon.core.overview import queue_report
+from cueloop_daemon.core.overview import missing_queue, queue_report
 from cueloop_daemon.core.request import Request
 from cueloop_daemon.core.selection import SETTLED, due_at, next_task, row_of, unmet_dependencies
 from cueloop_daemon.core.stamps import format_stamp
@@ -88,9 +88,7 @@ def begin(facts: Snapshot, wish: Wish, now: datetime) -> Refused | Bad | Nothing
     if isinstance(facts.done, Unusable):
         return _unusable(facts.done)
     if isinstance(facts.queue, QueueMissing):
-        return Bad(
-            code="queue_corrupted", message=f"There is no queue file {facts.queue.path}.", detail="Make one: cueloop init."
-        )
+        return _unusable(missing_queue(facts.queue))
     done = facts.done if isinstance(facts.done, QueueFile) else None
     problem = broken_rule(facts.queue, done, facts.config.queue.id_prefix, facts.config.queue.id_width)
     if problem is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from cueloop_client.shapes import text
+from cueloop_client.run_begin import is_interactive
+from cueloop_client.shapes import objects, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class TerminalDesk:
         self._context = context
         self._run_id = run_id
         self._teller = teller
-        self._asks = context.world.is_terminal(0) and context.world.is_terminal(2) and not context.values.has("non-interactive")
+        self._asks = is_interactive(context)
         self._open: list[Mapping[str, Any]] = []
         self._line = bytearray()
         self._chosen: str | None = None
@@ -105,7 +106,7 @@ class TerminalDesk:
     def _put(self) -> None:
         question = self._open[0]
         lines = [text(question.get("message")), text(question.get("detail"))]
-        lines += [f"  {text(c.get('choice'))}: {text(c.get('title'))}" for c in _members(question)]
+        lines += [f"  {text(c.get('choice'))}: {text(c.get('title'))}" for c in objects(question.get("choices"))]
         if not self._asks:
             until = text(question.get("expires_at"))
             lines.append(f"Answer it on a terminal: cueloop run attach (until {until}; then: {text(question.get('default'))})")
@@ -120,14 +121,9 @@ class TerminalDesk:
         self._context.world.write(2, f"[{words}] ".encode())
 
 
-def _members(question: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    choices = question.get("choices")
-    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
-
-
 def _choices(question: Mapping[str, Any]) -> dict[str, bool]:
     """Choice → whether it takes a text."""
-    return {text(choice.get("choice")): choice.get("takes_text") is True for choice in _members(question)}
+    return {text(choice.get("choice")): choice.get("takes_text") is True for choice in objects(question.get("choices"))}
 
 
 def _forget_what_was_typed() -> None:

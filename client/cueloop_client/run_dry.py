@@ -5,7 +5,7 @@ from __future__ import annotations
 from cueloop_client.fast import read
 from cueloop_client.run_begin import is_interactive
 from cueloop_client.run_request import run_params
-from cueloop_client.shapes import answer, member, text
+from cueloop_client.shapes import answer, member, members, objects, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def show_what_would_be(context: Context, mode: str) -> int:
     overview = answer(read(context, "workspace.overview", {}))
     queue = member(member(overview, "document"), "queue")
     decision = preview.get("decision")
-    decided: Mapping[str, Any] = decision if isinstance(decision, dict) else {}
+    decided = members(decision)
     choices = preview.get("choices")
     is_asked = asks and isinstance(choices, list) and bool(choices)
     is_refused = text(decided.get("status")) == "refusing_to_resume" and not is_asked
@@ -45,9 +45,9 @@ def expected_task(
     queue: Mapping[str, Any], decision: Mapping[str, Any], named: str | None, *, include_drafts: bool
 ) -> dict[str, Any] | None:
     """Id, title and status of the task that would run; None if none would. A queue that is not valid has none."""
-    active = _list(_members(queue.get("active")).get("tasks"))
+    active = objects(members(queue.get("active")).get("tasks"))
     titles = {text(task.get("id")).strip(): text(task.get("title")) for task in active}
-    rows = _list(_members(queue.get("runnability")).get("tasks"))
+    rows = objects(members(queue.get("runnability")).get("tasks"))
     if text(decision.get("status")) == "resuming_same_session":
         named = text(decision.get("task_id"))
     fitting = [row for row in rows if named is None or text(row.get("id")).strip() == named.strip()]
@@ -62,7 +62,7 @@ def expected_task(
 def _can_run(row: Mapping[str, Any], status: str, include_drafts: bool) -> bool:
     if status != "draft":
         return row.get("runnable") is True or (status == "doing" and text(row.get("kind"), "work_item") != "group")
-    return include_drafts and {text(reason.get("kind")) for reason in _list(row.get("reasons"))} <= {"draft_excluded"}
+    return include_drafts and {text(reason.get("kind")) for reason in objects(row.get("reasons"))} <= {"draft_excluded"}
 
 
 def _lines(
@@ -79,16 +79,8 @@ def _lines(
     if task is not None:
         lines.append(f"Task: {task['id']} ({task['status']}): {task['title']}")
     elif not is_refused:
-        summary = _members(_members(queue.get("runnability")).get("summary"))
-        lines.append(text(_members(summary.get("blocking")).get("message")) or "No task can be run.")
+        summary = members(members(queue.get("runnability")).get("summary"))
+        lines.append(text(members(summary.get("blocking")).get("message")) or "No task can be run.")
     if isinstance(active_run, dict):
         lines.append(f"Run {text(active_run.get('run_id'))} is active: another one cannot be started before it is over.")
     return [line for line in lines if line] + ["Nothing was changed."]
-
-
-def _list(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _members(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -12,7 +12,7 @@ from cueloop_client.far import pause_before
 from cueloop_client.fast import change
 from cueloop_client.run_feed import Feed, Pending
 from cueloop_client.run_tell import interruption
-from cueloop_client.shapes import member, text
+from cueloop_client.shapes import member, objects, text
 from cueloop_protocol.codes import NO_SUCH_RUN, SHUTTING_DOWN, RpcError
 from cueloop_protocol.frozen import Frozen
 
@@ -180,8 +180,8 @@ class Follower:
         summary, error, questions = record.get("summary"), record.get("error"), record.get("questions")
         if isinstance(summary, dict):
             self.end(summary, error if isinstance(error, dict) else None)
-        elif self._desk is not None and isinstance(questions, list):
-            for question in questions:
+        elif self._desk is not None:
+            for question in objects(questions):
                 self._desk.ask(question)
 
     def _connect(self) -> None:

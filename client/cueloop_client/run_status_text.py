@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cueloop_client.shapes import count, text
+from cueloop_client.shapes import count, members, objects, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ def status_lines(record: Mapping[str, Any]) -> list[str]:
     state, run_id = text(record.get("state")), text(record.get("run_id"))
     lines = [f"Run {run_id} {STATES.get(state, f'is {state}')}."]
     lines += [f"  {name:<9}  {value}" for name, value in _rows(record) if value]
-    questions = record.get("questions")
-    for question in questions if isinstance(questions, list) else []:
-        if isinstance(question, dict):
-            lines += ["", f"It asks: {text(question.get('message'))}", f"  {text(question.get('detail'))}"]
+    for question in objects(record.get("questions")):
+        lines += ["", f"It asks: {text(question.get('message'))}", f"  {text(question.get('detail'))}"]
     return [*lines, "", NEXT.get(state, "Show it: cueloop run attach")]
 
 
@@ -45,7 +43,7 @@ def attached_lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    summary, error, decision = (_members(record.get(name)) for name in ("summary", "error", "decision"))
+    summary, error, decision = (members(record.get(name)) for name in ("summary", "error", "decision"))
     outcome = f"{text(summary.get('outcome'))}, exit code {count(summary.get('exit_code'))}" if summary else ""
     return [
         ("mode", text(record.get("mode"))),
@@ -55,11 +53,7 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("finished", text(record.get("finished_at"))),
         ("decision", text(decision.get("message"))),
         ("outcome", outcome),
-        ("blocked", text(_members(summary.get("blocking")).get("message"))),
+        ("blocked", text(members(summary.get("blocking")).get("message"))),
         ("because", " ".join(text(error.get(name)) for name in ("message", "detail")).strip()),
         ("output", f"{count(record.get('output_bytes'))} bytes" if record.get("output_bytes") else ""),
     ]
-
-
-def _members(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -6,6 +6,7 @@ from cueloop_client.failures import BadAnswer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -32,3 +33,13 @@ def text(value: object, default: str = "") -> str:
 def count(value: object, default: int = 0) -> int:
     """The value if it is a number."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def members(value: object) -> Mapping[str, Any]:
+    """The value if it is an object, else one without members."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> list[Mapping[str, Any]]:
+    """The objects in the value if it is a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -73,7 +73,8 @@ def restart(context: Context) -> Replaced:
         sock, replaced = replace(root, world, world.deadline(context.start_seconds), runs_of(context))
     with sock:
         answer = ask(sock, "daemon.status", {}, world.deadline(context.start_seconds)) if replaced.how == "restart" else None
-        now = told_process(answer, root, world, sock)
+        # A successor has said who it is. Files may still name the one before: a full disk, or its last moment.
+        now = told_process(answer, root, world, sock) if replaced.pid is None else None
     pid = replaced.pid if now is None else now.pid
     return Replaced(pid, "started" if before is None else replaced.how)
 

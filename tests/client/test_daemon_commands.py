@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from client.fakes import Recorder, answering, make_world, serving
 from cueloop_client.logfile import last_lines
 from cueloop_client.main import run
 from cueloop_client.reach import Process
+from cueloop_client.successor import Replaced
 from cueloop_client.versions import waiting
 from cueloop_client.waiting import await_end
 from cueloop_client.world import Deadline
@@ -126,6 +128,19 @@ class TestStartAndStop:
         assert process_start_time(starts.pids[0]) is not None
         assert call(root, environ, "daemon restart --when-idle --leave-runs")[0] == 2
         call(root, environ, "daemon stop")
+
+    def test_a_successor_is_told_by_its_own_word_whatever_files_still_name(
+        self, root: Root, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A full disk keeps the locator of the one before, which lives a moment longer than its place."""
+        before = Process(os.getpid(), process_start_time(os.getpid()) or "", boot_id())
+        ours, theirs = socket.socketpair()
+        monkeypatch.setattr("cueloop_client.control.located_process", lambda root, world: before)
+        monkeypatch.setattr("cueloop_client.reach.located_process", lambda root, world: before)
+        monkeypatch.setattr("cueloop_client.control.replace", lambda *_: (ours, Replaced(4711, "handover")))
+        with theirs:
+            code, said = call(root, environ, "daemon restart")
+        assert (code, said.out) == (0, "The daemon was replaced (process 4711); no caller was turned away.\n")
 
     def test_d04_one_that_does_not_answer_is_ended_and_replaced(
         self, root: Root, environ: dict[str, str], starts: FakeStarts, monkeypatch: pytest.MonkeyPatch

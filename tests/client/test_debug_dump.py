@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 
 from client.fakes import Connection, Recorder, answering, make_world, serving
+from cueloop_client.commands.debug_dump import _write_new
 from cueloop_client.hung import ask_for_stacks, catches
 from cueloop_client.main import run
 from cueloop_client.reach import Process
 from cueloop_client.redacting import without_private
+from cueloop_client.reporting import as_failure
 from cueloop_protocol.codes import method_not_found
 from cueloop_protocol.example_values import DUMP
 from cueloop_protocol.identity import boot_id, process_start_time
@@ -63,6 +66,18 @@ def test_it_is_a_new_file_for_its_owner_alone(
     assert not (short / "elsewhere").exists()
     assert call(root, environ, "debug dump -o none/x.json")[0] == 1
     assert call(root, environ, "debug dump --output=")[0] == 1
+
+
+def test_a_disk_without_room_is_told_with_the_files_name_and_nothing_is_left(short: Path) -> None:
+    path = short / "dump.json"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            _write_new(str(path), b"x" * 17)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (as_failure(caught.value).message, path.exists()) == (f"{path}: File too large.", False)
 
 
 @pytest.mark.parametrize("how", ["another version", "nonsense", "not asked"])

@@ -111,7 +111,7 @@ def _stamp(context: Context) -> str:
 
 
 def _write_new(path: str, data: bytes) -> None:
-    """A new file for its owner alone, whole or not at all. Raises Failure where something is there already, and OSError."""
+    """A new file for its owner alone, whole or not at all. Raises Failure where something is there already; an OSError names it."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError as exc:
@@ -119,6 +119,6 @@ def _write_new(path: str, data: bytes) -> None:
     try:
         with open(fd, "wb") as file:
             file.write(data)
-    except OSError:
+    except OSError as exc:
         os.unlink(path)
-        raise
+        raise OSError(exc.errno, exc.strerror, path) from exc

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,9 +22,17 @@ IDENTITY = {
 }  # fmt: skip
 
 
+@cache
+def home() -> str:
+    """An empty home until this process ends. One that does not exist is made by some programs of the PATH (rustup's, for one)."""
+    made = tempfile.mkdtemp(prefix="clh")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
 def environment(**more: str) -> dict[str, str]:
     """Nothing of the caller's but the PATH."""
-    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **more}
+    return {"PATH": os.environ["PATH"], "HOME": home(), **more}
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -203,6 +203,32 @@ async def test_a_scope_begun_anew_says_nothing_twice_and_gives_no_number_twice(r
     assert len([text for text in told if text.startswith("begun")]) == 1
 
 
+async def test_a_scope_begun_anew_forgets_what_it_did_and_gives_higher_numbers(record: Record) -> None:
+    """Also what was not committed yet; what it said stays said, and is told."""
+    outside = Outside()
+    journal = await record.journal()
+    await journal.step("order", Order(number=journal.order_number()), outside.order, ORDER, NUMBER)
+    await journal.note("now", later(lambda: 5), NUMBER)
+    await journal.emit("begun", warned("begun"))
+    highest = journal.order_number()
+    await journal.restart()
+    for again in (journal, await record.journal()):
+        assert again.order_number() > highest
+        assert await again.note("now", later(lambda: 6), NUMBER) == 6
+        await again.emit("begun", warned("begun"))
+        await again.converge("made", outside.make, TEXT)
+    assert (await record.told(), outside.made) == (["begun"], [True, True])
+
+
+async def test_a_wish_to_stop_is_known_from_the_record_and_from_now_on() -> None:
+    store = MemoryStore()
+    journal = store.journal()
+    assert not journal.stop_wanted
+    journal.ask_stop()
+    assert journal.stop_wanted
+    assert store.journal(stop_wanted=True).stop_wanted
+
+
 async def test_what_is_on_record_is_answered_from_there_and_not_done_again(record: Record) -> None:
     outside = Outside()
     journal = await record.journal()

@@ -208,7 +208,6 @@ class RunJournal:
 
     async def abandon(self, state: State) -> None:
         """End the scope where it stands, whatever is on record beyond: the program cannot go on, and `state` is where it ends."""
-        self._pending.forget_acts()
         await self._end_scope(state, self._base + max(len(self._records), self._idx) + 1)
 
     async def _end_scope(self, state: State, next_order: int, *, rides: bool = False) -> None:
@@ -232,7 +231,6 @@ class RunJournal:
         Only for scopes of converging acts. Orders get new numbers, so that none is taken for one that was given before.
         """
         told = {record.key for record in self._records if record.kind == "E"} | self._told | self._said
-        self._pending.forget_acts()
         next_order = self._base + max(len(self._records), self._idx) + 1
         self._pending.restart = next_order
         await self.flush()

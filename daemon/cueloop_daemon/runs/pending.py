@@ -39,11 +39,6 @@ class Pending:
         self._results.clear()
         self.checkpoint = checkpoint
 
-    def forget_acts(self) -> None:
-        """Acts are not written: their scope begins anew. Events are, and remembered as said."""
-        self._records = {idx: record for idx, record in self._records.items() if record.kind == "E"}
-        self._results.clear()
-
     def take(self) -> Batch:
         """Everything, as one batch."""
         batch = Batch(

@@ -37,6 +37,12 @@ def fails_after_work(made: Stage, order: Order) -> Script | NotStarted:
     return claude.fails(order)
 
 
+async def test_a_task_of_one_phase_costs_four_commits(folder: Path) -> None:
+    """Each is a wait for the disk: `doing`, the agent, the acceptance, the end (docs/architecture.md, "Runs")."""
+    made = set_stage(folder)
+    assert ((await tell(made)).outcome, made.store.commits) == ("ran", 4)
+
+
 class TestTheTask:
     """Contract section 9, row 14: the agent that made it something is believed."""
 

@@ -6,7 +6,7 @@ WORKERS ?= 2
 READY := $(VENV)/.ready
 SHELL := /bin/sh
 
-.PHONY: help run test check bench cover lock docs agents systemd packages clean
+.PHONY: help run test check bench cover lock docs agents systemd packages tour clean
 
 help:
 	@echo "make run            the daemon on a sample repository, ends by itself (REPO=path: on yours, until Ctrl-C)"
@@ -17,6 +17,7 @@ help:
 	@echo "make agents         the real agent CLIs, from npm, against a local stand-in of their model APIs (docs/runners.md)"
 	@echo "make packages       sdist and wheel through pip, pipx and uv into new environments; needs a registry (docs/packaging.md)"
 	@echo "make systemd        the service under a real systemd, in a container: root and systemd-nspawn (ROOT=folder of its system)"
+	@echo "make tour           play docs/tour.md and write it anew (needs bash, jq, pgrep and sshd)"
 	@echo "make docs           the generated pages"
 	@echo "make lock           renew constraints.txt"
 
@@ -63,6 +64,9 @@ docs: $(READY)
 agents: $(READY)
 	cd tests/agents && npm install --no-save --ignore-scripts --loglevel=error
 	CUELOOP_AGENTS=1 "$(BIN)/python" -m pytest -q tests/agents
+
+tour: $(READY)
+	"$(BIN)/python" tests/tour/record.py
 
 packages: $(READY)
 	"$(BIN)/python" tests/packaging/try_installers.py

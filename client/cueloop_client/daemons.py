@@ -11,7 +11,7 @@ from threading import Thread
 
 from cueloop_client.exchange import ask, connect
 from cueloop_client.failures import Failure, Lost, Silent
-from cueloop_client.outside import seen_from_outside
+from cueloop_client.outside import heir_of, seen_from_outside
 from cueloop_client.reach import check_version, peer_process
 from cueloop_client.shapes import answer
 from cueloop_protocol.frozen import Frozen
@@ -57,7 +57,8 @@ def daemons(world: World, deadline: Deadline) -> list[dict[str, Any]]:
         thread.start()
     for thread in threads:
         thread.join(deadline.left())
-    rows = [row for row in dict(found).values() if row is not None]
+    seen = dict(found)
+    rows = [_with_heir(place, row) for place in places if (row := seen[place.key]) is not None]
     return sorted(rows, key=lambda row: (row.get("repository") or "", row.get("pid") or 0))
 
 
@@ -133,6 +134,15 @@ def _stands(place: Place, root: Root | None) -> dict[str, Any] | None:
     if row is None or owner is None or owner.root is None:
         return row
     return {**row, "repository_found": _is_there(owner, root)}
+
+
+def _with_heir(place: Place, row: dict[str, Any]) -> dict[str, Any]:
+    """The same, and for one that says nothing, `heir`: which process takes over just now. Until that serves, callers wait."""
+    owner = place.owner
+    if owner is None or owner.root is None or row.get("state") not in (NOT_ANSWERING, NO_SOCKET):
+        return row
+    heir = heir_of(owner.pid, owner.root)
+    return row if heir is None else {**row, "heir": heir}
 
 
 def _root(owner: Owner | None) -> Root | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 
 import pytest
 
+from cueloop_client.outside import seen_from_outside
 from support.wire import SECONDS, wait_for
 from support.world import Daemon, DidNotStart, World
 from upgrade.steps import calling, epoch, heir_killed, owner_killed, serves, start
@@ -43,6 +45,33 @@ def test_an_heir_that_stops_on_the_way_is_ended_and_who_waits_is_told(world: Wor
         assert owner.process.wait(SECONDS) == 1
         serves(world, start(world))
     assert caller.lost == []
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [("free", "is being replaced by process {}"), ("bound", "takes over from another just now")]
+)
+def test_a_list_says_that_a_daemon_is_being_replaced(world: World, step: str, said: str) -> None:
+    owner, heirs = start(world), list[Daemon]()
+    thread = threading.Thread(target=lambda: heirs.append(start(world, heir=True, step=step, signal=signal.SIGSTOP)))
+    thread.start()
+    wait_for(lambda: any(is_stopped(pid) for pid in world.daemons()), "the heir stops on the way")
+    (heir,) = (pid for pid in world.daemons() if pid != owner.pid)
+    try:
+        rows = json.loads(world.run("--timeout", "0.5", "daemon", "list", "--json").stdout)["daemons"]
+        text = world.run("--timeout", "0.5", "daemon", "list").stdout.decode()
+    finally:
+        os.kill(heir, signal.SIGCONT)
+        thread.join(60)
+    (row,) = (row for row in rows if row["repository"] == str(world.repository.path))
+    assert (row["state"], row["heir"]) == ("not answering", heir)
+    assert said.format(heir) in text.partition(f"{world.repository.path}\n")[2].partition("\n")[0]
+    serves(world, heirs[0])
+    rows = json.loads(world.run("daemon", "list", "--json").stdout)["daemons"]
+    assert [row for row in rows if row["repository"] == str(world.repository.path) and "heir" in row] == []
+
+
+def is_stopped(pid: int) -> bool:
+    return seen_from_outside(pid).condition == "stopped by a signal"
 
 
 def test_an_owner_that_says_nothing_stays(world: World) -> None:

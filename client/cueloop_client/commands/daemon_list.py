@@ -41,6 +41,7 @@ def lines(row: dict[str, Any]) -> list[str]:
     state = text(row.get("state"))
     condition = f" ({text(row.get('condition'))})" if state == NOT_ANSWERING and row.get("condition") else ""
     facts = [
+        _heir(row),
         f"process {count(row.get('pid'))}" if row.get("pid") else "",
         f"version {text(row.get('daemon_version'))}" if row.get("daemon_version") else "",
         f"up for {age_text(int(uptime))}" if isinstance(uptime, int | float) else "",
@@ -54,6 +55,14 @@ def lines(row: dict[str, Any]) -> list[str]:
         *([f"run     {_run(run)}"] if isinstance(run, dict) else []),
         *([f"socket  {printable(text(row.get('socket')))}"] if row.get("socket") else []),
     ]
+
+
+def _heir(row: dict[str, Any]) -> str:
+    """What keeps it from answering, if one daemon takes over from another just now."""
+    heir = count(row.get("heir"))
+    if not heir:
+        return ""
+    return "takes over from another just now" if heir == row.get("pid") else f"is being replaced by process {heir}"
 
 
 def printable(path: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import resource
 import signal
 import uuid
 from collections.abc import Callable, Coroutine
@@ -23,6 +22,9 @@ from cueloop_daemon.events.journal import Journal
 from cueloop_daemon.housekeeping import Housekeeping
 from cueloop_daemon.logs import Logs
 from cueloop_daemon.place import OwnPlace
+from cueloop_daemon.proving import StartFailed as StartFailed
+from cueloop_daemon.proving import allow_descriptors, load_own_settings, refuse_newer_databases
+from cueloop_daemon.proving import prove as prove
 from cueloop_daemon.running import Running, make_engine
 from cueloop_daemon.runs.engine import Engine
 from cueloop_daemon.runs.own_writes import OwnWrites
@@ -38,14 +40,13 @@ from cueloop_daemon.services import Identity, Services, WatcherHealth
 from cueloop_daemon.store.atomic import Author
 from cueloop_daemon.store.git import Git
 from cueloop_daemon.store.history import History
-from cueloop_daemon.store.living_settings import LivingSettings, SettingsUnusable, follow
+from cueloop_daemon.store.living_settings import LivingSettings, follow
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.store.session_store import SessionStore
-from cueloop_daemon.store.settings import Settings, load_settings
+from cueloop_daemon.store.settings import Settings
 from cueloop_daemon.store.system import System
 from cueloop_daemon.takeover.bequest import Bequest, Estate
-from cueloop_daemon.takeover.databases import newer_databases
 from cueloop_daemon.takeover.inheritance import Inheritance
 from cueloop_daemon.takeover.overdue import end_by, give_up
 from cueloop_daemon.takeover.probes import reached
@@ -53,13 +54,11 @@ from cueloop_daemon.takeover.succession import LEAVES_WITHIN, Runs, Succession, 
 from cueloop_daemon.watch.alarm import Alarm
 from cueloop_daemon.watch.choose import ChosenWatcher
 from cueloop_daemon.watch.clock import Clock, SystemClock
-from cueloop_daemon.workspace.files import read_regular
-from cueloop_daemon.workspace.workspace import Caches, Workspace, warm
+from cueloop_daemon.workspace.workspace import Caches, Workspace
 from cueloop_protocol.base import to_json_bytes
 from cueloop_protocol.codes import RpcError, run_active, shutting_down
 from cueloop_protocol.identity import boot_id, process_start_time
-from cueloop_protocol.place import ensure_private_folder, local_folder
-from cueloop_protocol.roots import Caller, Root, settings_path, shown
+from cueloop_protocol.roots import Caller, Root, shown
 from cueloop_protocol.shapes import Question, ShutdownReason
 from cueloop_protocol.values import dataclass
 from cueloop_protocol.version import __version__
@@ -68,23 +67,11 @@ logger = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
 
-SPARE_DESCRIPTORS = 128
-"""Files that are open beside the connections: logs, databases, watches, what is being read."""
-
 
 class Say(Protocol):
     """Tells the starter one thing about the start."""
 
     def __call__(self, **message: object) -> None: ...
-
-
-class StartFailed(Exception):
-    """The daemon cannot start; `str()` is a plain sentence, `remedy` another, `code` the error document's word."""
-
-    def __init__(self, message: str, remedy: str, code: str) -> None:
-        super().__init__(message)
-        self.remedy = remedy
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +103,6 @@ class Left:
 
     bequest: Bequest | None
     is_closed: bool
-
-
-def prove(root: Root, environ: dict[str, str], home: str, uid: int) -> Caches:
-    """Do what can be done of a start while another daemon serves: see what would keep it from succeeding, read all files, ask git.
-
-    Raises StartFailed and PlaceError, so that nobody leaves for a successor that cannot be.
-    """
-    caller = Caller(home, None)
-    load_own_settings(caller)
-    ensure_private_folder(local_folder(uid), uid)
-    return warm(root, caller, SystemClock(), Git(environ))
 
 
 def run_daemon(
@@ -168,18 +144,6 @@ def run_daemon(
         logger.exception("left_badly")
         return Left(daemon.bequest, is_closed=False)
     return Left(daemon.bequest, daemon.is_closed)
-
-
-def allow_descriptors(wanted: int) -> int:
-    """Raise the soft limit of open files so that `wanted` connections fit, as far as the hard limit lets us; how many do.
-
-    Callers must never take what runs, databases and a handover need: where files are few, connections are fewer.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted + SPARE_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(wanted + SPARE_DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return min(wanted, max(most - SPARE_DESCRIPTORS, most // 4))
 
 
 class Daemon:
@@ -528,26 +492,6 @@ class Daemon:
             uid=setting.uid,
             still_ours=self._ownership.still_ours,
         )
-
-
-def refuse_newer_databases(root: Root, home: str) -> None:
-    """Raise StartFailed if a newer version was here before: nothing of it is touched."""
-    for path, reason in newer_databases(root, home):
-        folder = shown(os.path.dirname(path))
-        raise StartFailed(
-            f"{shown(path)} cannot be used by this version: {reason}.",
-            "Update cueloop again; or, to stay with this version and begin without the events and runs that there are, move "
-            f"events.db* and runs.db* out of {folder}.",
-            "version_mismatch",
-        )
-
-
-def load_own_settings(caller: Caller) -> LivingSettings:
-    """The daemon's own settings. Raises StartFailed."""
-    try:
-        return LivingSettings(settings_path(caller), lambda: load_settings(caller, lambda path: read_regular(path)[0]))
-    except SettingsUnusable as exc:
-        raise StartFailed(exc.why.message, exc.why.detail or "Correct the file.", exc.why.code) from None
 
 
 def _backend(name: str) -> Literal["inotify", "watchfiles", "polling"]:

@@ -12,6 +12,7 @@ import pytest
 
 from cueloop_client.table import COMMANDS
 from support.sshd import Sshd
+from support.wire import wait_for
 
 CASES: Mapping[str, str] = {
     "run one": "run one --dry-run",
@@ -198,4 +199,4 @@ def test_nothing_of_it_is_loaded_by_a_command_for_this_machine() -> None:
 
 
 def test_nothing_is_left_there(close: Sshd) -> None:
-    assert close.bridges() == []
+    wait_for(lambda: not close.bridges(), "the end of all that was called there", 2.0)

@@ -52,6 +52,7 @@ def test_a_command_that_is_run_there_and_fails(box: Sshd, login: dict[str, str])
     done = box.run("daemon", "logs", "-n", "it's $x \\b", "--host", box.url, environ=login)
     assert done.returncode == 2
     assert b"it's $x" in done.stderr
+    assert done.stdout == b""
 
 
 def test_a_login_over_ssh_whose_rc_file_prints(box: Sshd) -> None:

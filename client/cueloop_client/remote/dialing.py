@@ -8,7 +8,7 @@ from cueloop_client import failures
 from cueloop_client.failures import BadAnswer, Failure, Misfit, Usage
 from cueloop_client.remote import pump, ssh
 from cueloop_client.remote.bridge import Beats
-from cueloop_client.remote.greet import greeting_of
+from cueloop_client.remote.greet import LOGIN_SECONDS, greeting_of
 from cueloop_client.remote.word import to_word
 from cueloop_protocol.roots import Caller
 from cueloop_protocol.version import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, __version__
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from cueloop_client.remote.url import HostUrl
     from cueloop_client.world import Deadline, World
 
-LOGIN_SECONDS = 30.0
-"""How long a login may take where nobody is asked."""
 BEATS = Beats(every=15.0, idle=50.0)
 """Signs of life on a line that is silent; both sides keep to it."""
 KINDS: Mapping[str, type[Failure]] = {

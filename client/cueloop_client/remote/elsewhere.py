@@ -8,17 +8,18 @@ import signal
 import subprocess
 import threading
 
-from cueloop_client.failures import Barred
+from cueloop_client.failures import Barred, Lost
 from cueloop_client.remote import ssh
+from cueloop_client.remote.greet import CHUNK, LOGIN_SECONDS, greeting_of
 from cueloop_client.remote.url import parse_host
-from cueloop_client.remote.word import from_word, to_word
+from cueloop_client.remote.word import from_word, greeting, to_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from cueloop_client.context import Context
-    from cueloop_client.world import World
+    from cueloop_client.world import Deadline, World
 
 HOST = "--host"
 WITHOUT = "--no-daemon"
@@ -48,44 +49,70 @@ def call(context: Context, words: Sequence[str], argv: Sequence[str]) -> int:
 def run_there(context: Context, words: Sequence[str], argv: Sequence[str]) -> int:
     """Run the command on the machine of its repository: its output and its exit code are this one's.
 
-    On a terminal, Ctrl-C is for the command there. Raises Unreachable where there is no connection or no cueloop.
+    On a terminal, Ctrl-C is for the command there. Raises Unreachable where there is no connection or no cueloop, and Lost.
     """
     world = context.world
     url = parse_host(context.values.text("host") or world.environ["CUELOOP_HOST"])
-    plain = ["--no-color"] if world.environ.get("NO_COLOR") else []
-    word = to_word({"command": [*words], "argv": [*plain, *_without_host(argv)], "repo": url.path})
     for_program = context.command.machine or context.json
     terminal = not for_program and all(map(world.is_terminal, (0, 1, 2)))
     may_ask = world.is_terminal(0) and world.is_terminal(2)
-    line = ssh.command_line(url, world.environ, "at-host", word, may_ask=may_ask, terminal=terminal)
-    show = None if for_program else lambda data: world.write(2, data)
-    code, heard = _called(line, ssh.environment(world.environ, may_ask=may_ask), show, terminal=terminal)
+    plain = ["--no-color"] if world.environ.get("NO_COLOR") else []
+    asked = {"command": [*words], "argv": [*plain, *_without_host(argv)], "repo": url.path}
+    if terminal:
+        line = ssh.command_line(url, world.environ, "at-host", to_word(asked), may_ask=may_ask, terminal=True)
+        return _on_terminal(world, url.machine, line)
+    nonce = world.key()
+    word = to_word({**asked, "nonce": nonce})
+    line = ssh.command_line(url, world.environ, "at-host", word, may_ask=may_ask)
+    deadline = None if may_ask else world.deadline(max(LOGIN_SECONDS, context.seconds))
+    return _by_pipes(world, url.machine, line, nonce, deadline, for_program=for_program)
+
+
+def _by_pipes(world: World, machine: str, argv: list[str], nonce: str, deadline: Deadline | None, *, for_program: bool) -> int:
+    """What a login prints before the command is passed over. For programs, its standard error is told when it is whole."""
+    line = ssh.start(argv, world.environ, None if for_program else lambda data: world.write(2, data), KEPT)
+    try:
+        _, data = greeting_of(line, nonce, machine, deadline)
+        poll = select.poll()
+        poll.register(line.reading, select.POLLIN)
+        while True:
+            if data:
+                world.write(1, data)
+            poll.poll()
+            data = os.read(line.reading, CHUNK)
+            if not data:
+                break
+        code, said = line.process.wait(), line.words.all()
+    finally:
+        ssh.end(line)
     if code == ssh.SSH_FAILED:
-        raise ssh.no_connection(url.machine, heard.last())
-    if code == ssh.NOT_FOUND:
-        raise ssh.not_found(url.machine, heard.last())
+        raise Lost(f"The connection to {machine} was lost.", line.words.last() or None)
     if for_program:
-        world.write(2, heard.all())
+        world.write(2, said)
     return code if code >= 0 else 128 - code
 
 
-def _called(
-    line: Sequence[str], environ: dict[str, str], show: Callable[[bytes], None] | None, *, terminal: bool
-) -> tuple[int, ssh.Words]:
-    """Exit code and standard error. What stands behind our own command in a script's input is not for ssh to read."""
+def _on_terminal(world: World, machine: str, argv: list[str]) -> int:
+    """The command there has a terminal, too, which is this one; standard error is ssh's own then."""
     errors, its_errors = os.pipe()
-    words = ssh.Words(errors, show, KEPT)
+    heard = ssh.Words(errors, lambda data: world.write(2, data))
     try:
-        process = subprocess.Popen(line, env=environ, stdin=None if terminal else subprocess.DEVNULL, stderr=its_errors)
+        process = subprocess.Popen(argv, env=dict(world.environ), stderr=its_errors)
     except OSError as exc:
-        raise ssh.not_started(line[0], exc.strerror or str(exc)) from exc
+        raise ssh.not_started(argv[0], exc.strerror or str(exc)) from exc
     finally:
         os.close(its_errors)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return process.wait(), words
+        code = process.wait()
     finally:
         signal.signal(signal.SIGINT, before)
+    words = heard.last()
+    if code == ssh.SSH_FAILED:
+        raise ssh.no_connection(machine, words)
+    if code == ssh.NOT_FOUND:
+        raise ssh.not_found(machine, words)
+    return code if code >= 0 else 128 - code
 
 
 def run_here(word: str, world: World) -> int:
@@ -97,6 +124,9 @@ def run_here(word: str, world: World) -> int:
     asked = from_word(word)
     environ = {name: value for name, value in world.environ.items() if name != "CUELOOP_HOST"}
     here = World(**{**vars(world), "environ": environ})
+    nonce = asked.get("nonce")
+    if isinstance(nonce, str):
+        world.write(1, greeting(nonce, {}))
     if not world.is_terminal(1):
         _leave_with_our_reader()
     return run([*_texts(asked.get("command")), f"--repo={expanded(asked.get('repo'), here)}", *_texts(asked.get("argv"))], here)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from cueloop_client.remote.ssh import Line
     from cueloop_client.world import Deadline
 
+LOGIN_SECONDS = 30.0
+"""How long a login may take where nobody is asked."""
 NOISE_LIMIT = 64 * 1024
 """Bytes that a login may print before the greeting."""
 GREETING_LIMIT = 1024 * 1024

@@ -125,8 +125,8 @@ def environment(environ: Mapping[str, str], *, may_ask: bool) -> dict[str, str]:
     return dict(environ) if may_ask else {**environ, "SSH_ASKPASS_REQUIRE": "never"}
 
 
-def start(argv: list[str], environ: Mapping[str, str], show: Callable[[bytes], None] | None) -> Line:
-    """Start ssh; with `show`, a person may be asked, and is shown what it says. Raises Unreachable if it cannot be started."""
+def start(argv: list[str], environ: Mapping[str, str], show: Callable[[bytes], None] | None, keep: int = WORDS_KEPT) -> Line:
+    """Start ssh; with `show`, a person may be asked, and is shown what it says. `keep`: see Words. Raises Unreachable."""
     its_input, writing = os.pipe()
     reading, its_output = os.pipe()
     errors, its_errors = os.pipe()
@@ -147,7 +147,7 @@ def start(argv: list[str], environ: Mapping[str, str], show: Callable[[bytes], N
             os.close(fd)
     for fd in (reading, writing):
         os.set_blocking(fd, False)
-    return Line(process, reading, writing, Words(errors, show))
+    return Line(process, reading, writing, Words(errors, show, keep))
 
 
 def end(line: Line) -> None:

@@ -6,6 +6,8 @@ does not depend on this lock: the daemon's own locks decide, and a second one sa
 
 from __future__ import annotations
 
+import os
+
 from cueloop_client.backoff import Backoff
 from cueloop_client.exchange import connect
 from cueloop_client.failures import Silent, StartFailed
@@ -19,9 +21,13 @@ from cueloop_protocol.place import PlaceError, ensure_private_folder, local_fold
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
+    from typing import TypeVar
 
     from cueloop_client.world import Deadline, World
     from cueloop_protocol.roots import Root
+
+    T = TypeVar("T")
 
 START_SECONDS = 30.0
 """How long a start may take; a cold one takes a third of a second, one on a busy machine some seconds."""
@@ -44,14 +50,29 @@ def launch(root: Root, world: World, deadline: Deadline, *, at_once: bool = Fals
         if sock is None:
             raise StartFailed("The daemon on the other machine was not started.")
         return sock
-    place = start_place(root, world)
-    with start_lock(f"{place.base}.start", deadline):
-        sock = reach(root, world, deadline)
-        if sock is not None:
-            return sock
-        if not at_once:
-            place.backoff.check()
-        return start_here(root, world, deadline, place)
+
+    def started() -> socket.socket:
+        place = start_place(root, world)
+        with start_lock(f"{place.base}.start", deadline):
+            sock = reach(root, world, deadline)
+            if sock is not None:
+                return sock
+            if not at_once:
+                place.backoff.check()
+            return start_here(root, world, deadline, place)
+
+    return despite_sweepers(world, started)
+
+
+def despite_sweepers(world: World, start: Callable[[], T]) -> T:
+    """What `start` returns, which begins with `start_place`; once more if it fails and that folder is gone: a cleaner of `/tmp` took
+    it in the middle. Raises what `start` does."""
+    try:
+        return start()
+    except StartFailed:
+        if os.path.lexists(local_folder(world.uid)):
+            raise
+    return start()
 
 
 class StartPlace(Frozen):

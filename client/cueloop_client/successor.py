@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from cueloop_client.exchange import ask, connect
 from cueloop_client.failures import BadAnswer, Failure, Lost, Misfit, Silent, StartFailed
-from cueloop_client.launch import start_here, start_place
+from cueloop_client.launch import despite_sweepers, start_here, start_place
 from cueloop_client.reach import answered_process, reach, told_process
 from cueloop_client.spawn import Died, Ready, Refused, Stays, Unready, spawn
 from cueloop_client.startlock import start_lock
@@ -65,13 +65,17 @@ def replace(root: Root, world: World, deadline: Deadline, runs: Runs) -> tuple[s
 
     Whatever is raised, callers are served as before, or, where the old daemon is gone already, by the next that is started.
     """
-    place = start_place(root, world)
-    with start_lock(f"{place.base}.start", deadline):
-        owner = reach(root, world, deadline, any_version=True, may_wake=False)
-        if owner is None:
-            return start_here(root, world, deadline, place), Replaced(None, "started")
-        owner.close()
-        return _beside(root, world, deadline, place, runs)
+
+    def replaced() -> tuple[socket.socket, Replaced]:
+        place = start_place(root, world)
+        with start_lock(f"{place.base}.start", deadline):
+            owner = reach(root, world, deadline, any_version=True, may_wake=False)
+            if owner is None:
+                return start_here(root, world, deadline, place), Replaced(None, "started")
+            owner.close()
+            return _beside(root, world, deadline, place, runs)
+
+    return despite_sweepers(world, replaced)
 
 
 def upgrade(root: Root, world: World, deadline: Deadline, misfit: Misfit) -> socket.socket:

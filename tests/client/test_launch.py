@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import cueloop_client.launch
 from client.fakes import make_world
 from cueloop_client.argv import GLOBAL
 from cueloop_client.context import make_context
@@ -49,6 +52,39 @@ def ask_it(root: Root, world: World, seconds: float = 10.0) -> int:
 def test_a_cold_call_starts_it_and_the_next_finds_it(root: Root, world: World, starts: FakeStarts) -> None:
     starts.plan(mode="ready")
     assert [ask_it(root, world), ask_it(root, world)] == starts.pids * 2
+    assert len(starts.pids) == 1
+
+
+@pytest.mark.parametrize("when", ["before the start lock", "before the start", "at the daemon"])
+def test_d08_a_cleaner_takes_the_local_folder_in_the_middle_of_a_start(
+    root: Root, world: World, starts: FakeStarts, short: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    folder, swept = short / "local", list[str]()
+    for name in ("cueloop_client.launch", "cueloop_protocol.place"):
+        monkeypatch.setattr(f"{name}.local_folder", lambda uid: str(folder))
+
+    def sweeping(real: Callable[..., Any]) -> Callable[..., Any]:
+        def act(*args: Any, **more: Any) -> Any:
+            if not swept:
+                swept.append(when)
+                shutil.rmtree(folder)
+                if when == "at the daemon":  # it finds no folder for its lock, and says so
+                    return Refused("permission_denied", "It cannot be opened.", None)
+            return real(*args, **more)
+
+        return act
+
+    target = "start_lock" if when == "before the start lock" else "spawn"
+    monkeypatch.setattr(f"cueloop_client.launch.{target}", sweeping(getattr(cueloop_client.launch, target)))
+    starts.plan(mode="ready")
+    assert ask_it(root, world) == starts.pids[-1]
+    assert (swept, len(starts.pids)) == ([when], 1)
+
+
+def test_a_start_that_fails_while_the_folder_stands_is_not_tried_twice(root: Root, world: World, starts: FakeStarts) -> None:
+    starts.plan(mode="refuse", error={"code": "unknown", "message": "No."})
+    with pytest.raises(StartFailed):
+        launch(root, world, world.deadline(10))
     assert len(starts.pids) == 1
 
 

@@ -22,7 +22,7 @@ SERVICE: Mapping[tuple[str, ...], Command] = {
         notes=(
             "Nothing needs it: commands start the daemon by themselves. A service has its journal, its watchdog, and a socket from\n"
             "login on. May be called again at any time, and is to be when cueloop has moved. docs/service.md explains it.\n"
-            "Exit code 1: the files are written, and the service does not work yet."
+            "Exit code 1: the files are written, and the service does not work yet; 0, and a word about it, where no manager answers."
         ),
     ),
     ("service", "uninstall"): Command(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import Enum
-from typing import Final
 
 from cueloop_daemon.core import messages
 from cueloop_daemon.core.model import (
@@ -21,13 +20,11 @@ from cueloop_daemon.core.model import (
     Unusable,
 )
 from cueloop_daemon.core.request import Choice, Request
-from cueloop_daemon.core.selection import is_runnable, row_of
+from cueloop_daemon.core.selection import SETTLED, is_runnable, row_of
 from cueloop_daemon.core.settled import settled
 from cueloop_daemon.core.stamps import Age, AgeUnknown, age_of
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.values import dataclass
-
-TERMINAL: Final = ("done", "rejected")
 
 
 class FileAction(Enum):
@@ -140,7 +137,7 @@ def _task_gone(file: SessionLoaded, queue: QueueFile, request: Request) -> Decis
         return messages.stale(session, "is a group, which is not work that can be run")
     if row.status == "doing":
         return None
-    if again and row.status in TERMINAL:
+    if again and row.status in SETTLED:
         return messages.target_terminal(session, row.status)
     return messages.stale(session, f"has the status {row.status}, not doing")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
+from cueloop_daemon.core.runs import ends
 from cueloop_daemon.runs.records import Out, Over
 from cueloop_daemon.runs.state import Ending, State
-from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.envelope import Event, event_bytes
 from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.summary import Summary
@@ -38,15 +38,14 @@ def over(run_id: str, summary: Summary, error: ErrorDocument | None, at: str) ->
     return Over(at, said, why, Out("run.finished", None, b'{"run_id":%b,"summary":%b%b}' % (to_json(run_id), said, tail)))
 
 
-def failure(message: str, error: ErrorDocument | None = None) -> Ending:
-    """The run has failed, for this reason."""
-    document = error or ErrorDocument.model_validate(error_document("unknown", message, None))
-    return Ending(outcome="failed", exit_code=1, error=document)
+def failure(message: str, code: str = "unknown", detail: str | None = None) -> Ending:
+    """The run has failed, for this reason; `code` is an error document's."""
+    return Ending(outcome="failed", exit_code=1, error=ends.error(code, message, detail))
 
 
 def ends_without_program(cancelled: bool, why: str, detail: str | None) -> tuple[Summary, ErrorDocument | None]:
     """A run that ends without its program: as it was to end, if it was being cancelled."""
     if cancelled:
         return Summary(task_id=None, exit_code=0, outcome="stopped"), None
-    error = ErrorDocument.model_validate(error_document("unknown", why, detail))
-    return Summary(task_id=None, exit_code=1, outcome="failed"), error
+    ending = failure(why, detail=detail)
+    return summary_of(ending), ending.error

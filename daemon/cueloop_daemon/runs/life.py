@@ -21,9 +21,7 @@ from cueloop_daemon.runs.types import Diverged, RunCancelled, ShimGone, World
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_daemon.store.outcomes import OwnershipLost
 from cueloop_daemon.store.sqlite import DbError
-from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.envelope import Warned
-from cueloop_protocol.documents.error import ErrorDocument
 from cueloop_protocol.documents.summary import Summary
 
 logger = logging.getLogger(__name__)
@@ -185,18 +183,18 @@ class Life:
                 raise
             except NotWritable as exc:
                 failures += 1
-                await self._fail(failures, exc, error_document(exc.code, exc.message, exc.remedy))
+                await self._fail(failures, exc, failure(exc.message, exc.code, exc.remedy))
             except Exception as exc:
                 failures += 1
-                await self._fail(failures, exc, None)
+                await self._fail(failures, exc, failure(BROKEN))
 
-    async def _fail(self, failures: int, exc: Exception, document: dict[str, object] | None) -> None:
+    async def _fail(self, failures: int, exc: Exception, ending: Ending) -> None:
         logger.error("run_failed run_id=%s scope=%s", self.run_id, self.journal.state.next, exc_info=exc)
         if failures > 1:
             raise Unrecordable("the run could not be closed") from exc
-        why = None if document is None else ErrorDocument.model_validate(document)
-        self.journal.say(Warned(timestamp=self._host.stamp(), message=BROKEN if why is None else why.message))
-        await self._close(failure(BROKEN, why))
+        assert ending.error is not None
+        self.journal.say(Warned(timestamp=self._host.stamp(), message=ending.error.message))
+        await self._close(ending)
 
     async def _close(self, ending: Ending) -> None:
         await self.journal.abandon(self.journal.state.model_copy(update={"next": "close", "ending": ending, "task": None}))

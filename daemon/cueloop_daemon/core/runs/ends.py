@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cueloop_protocol.codes import error_document, is_retryable
+from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.blocking import BlockingState, CiBlocked, LockBlocked, RunnerRecovery
 from cueloop_protocol.documents.decision import Decision
 from cueloop_protocol.documents.error import ErrorDocument
@@ -14,7 +14,6 @@ RunMode = Literal["one", "loop"]
 
 def error(code: str, message: str, detail: str | None = None) -> ErrorDocument:
     """An error document. ValueError for a code that is not of the closed list."""
-    assert isinstance(is_retryable(code), bool)
     return ErrorDocument.model_validate(error_document(code, message, detail))
 
 

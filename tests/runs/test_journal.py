@@ -217,7 +217,20 @@ async def test_a_scope_begun_anew_forgets_what_it_did_and_gives_higher_numbers(r
         assert await again.note("now", later(lambda: 6), NUMBER) == 6
         await again.emit("begun", warned("begun"))
         await again.converge("made", outside.make, TEXT)
+        if again is journal:
+            await again.restart()
+    await again.flush()
     assert (await record.told(), outside.made) == (["begun"], [True, True])
+
+
+async def test_what_an_earlier_scope_said_is_said_again_by_a_later_one_that_begins_anew(record: Record) -> None:
+    journal = await record.journal()
+    await journal.emit("said", warned("in the first"))
+    await journal.checkpoint(State(next="phase"))
+    await journal.restart()
+    await journal.emit("said", warned("in the second"))
+    await journal.flush()
+    assert await record.told() == ["in the first", "in the second"]
 
 
 async def test_a_wish_to_stop_is_known_from_the_record_and_from_now_on() -> None:
@@ -456,6 +469,33 @@ async def test_a_daemon_that_leaves_finishes_an_act_but_not_its_wait(record: Rec
                 await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
     assert seen == ["short is done", "long waits", "left"]
+
+
+async def test_a_daemon_that_leaves_waits_for_an_act_that_was_begun(record: Record) -> None:
+    journal = await record.journal()
+    begun, go, leaving = anyio.Event(), anyio.Event(), anyio.CancelScope()
+    seen: list[str] = []
+
+    async def act(again: bool) -> str:
+        begun.set()
+        await go.wait()
+        seen.append("done")
+        return "made"
+
+    async def program() -> None:
+        with leaving:
+            await journal.converge("made", act, TEXT)
+        seen.append("left")
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(program)
+            await begun.wait()
+            leaving.cancel()
+            await anyio.wait_all_tasks_blocked()
+            assert seen == []
+            go.set()
+    assert seen == ["done", "left"]
 
 
 # --- a medium that takes nothing -----------------------------------------------------------------------------------------------------

@@ -242,6 +242,20 @@ async def test_a_wish_to_stop_is_known_from_the_record_and_from_now_on() -> None
     assert store.journal(stop_wanted=True).stop_wanted
 
 
+async def test_a_cancel_is_known_from_the_record_and_from_now_on() -> None:
+    asked, known = MemoryStore().journal(), MemoryStore().journal(cancelled=True)
+    assert not asked.cancelled
+    asked.cancel()
+    for journal in (asked, known):
+        assert journal.cancelled
+        with anyio.fail_after(10):
+            await journal.until_cancelled()
+        with pytest.raises(RunCancelled):
+            await journal.heed()
+        with pytest.raises(RunCancelled):
+            await journal.wait(anyio.sleep_forever())
+
+
 async def test_what_is_on_record_is_answered_from_there_and_not_done_again(record: Record) -> None:
     outside = Outside()
     journal = await record.journal()

@@ -72,7 +72,7 @@ def agent_lines(document: Mapping[str, Any]) -> list[str]:
     for agent in _objects(document.get("agents")):
         used = ", ".join(map(text, _list(agent.get("used_for"))))
         version, problem = text(agent.get("version")), text(agent.get("problem"))
-        shown = [problem or version or "version unknown", text(agent.get("path")), f"for {used}" if used else ""]
+        shown = [problem or version or "installed", text(agent.get("path")), f"for {used}" if used else ""]
         lines.append(f"  {text(agent.get('id')):<9}  {'  '.join(word for word in shown if word)}")
         for trap in map(text, _list(agent.get("traps"))):
             lines += _wrapped(f"known: {trap}", 13)

@@ -69,6 +69,7 @@ def test_an_ill_one_in_words_and_by_its_exit_code(lab: Lab) -> None:
     assert (done.returncode, done.stderr) == (1, b"")
     assert "Errors\n" in text
     assert "[queue-not-json]" in text
+    assert "  claude     installed  " in text  # it was not asked which
     assert "do: Correct line 2, column" in " ".join(text.split())
     assert text.endswith("1 error and no warnings: not everything works here.\n")
 

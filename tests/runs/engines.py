@@ -29,7 +29,7 @@ from cueloop_protocol.roots import Caller
 from decision_world import NOW as DECIDED_AT
 from decision_world import snapshot
 from events.hubs import FakeSink
-from runs.fakes import NOW, FakeCarriers
+from runs.fakes import NOW, FakeCarriers, FakeShim
 
 ME = Caller("/home/me", None)
 
@@ -155,6 +155,12 @@ class Life:
 
     async def start(self, **asked: Any) -> Began:
         return await self.engine.start(RunStartParams.model_validate({"mode": "loop", **asked}), ME)
+
+    async def at_work(self, shim: FakeShim) -> None:
+        """Start a run, and wait until it has given its shim an order."""
+        await self.start()
+        while not shim.orders:
+            await anyio.sleep(0)
 
     async def finished(self, runs: int = 1) -> None:
         """Wait until so many `run.finished` were told here."""

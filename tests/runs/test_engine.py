@@ -71,6 +71,12 @@ async def agent(state: State, journal: RunJournal, world: FakeWorld) -> State:
     return state.model_copy(update={"next": "over"})
 
 
+async def hangs(state: State, journal: RunJournal, world: FakeWorld) -> State:
+    """Nothing new is ever written."""
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
 def runs_until_signalled(order: Order) -> Script:
     return Script(end=None)
 
@@ -247,9 +253,7 @@ async def test_cancel_is_answered_after_the_end_is_told_and_nothing_is_left(fold
     office = Office(folder, cancellable(agent))
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
         run_id, summary = await life.engine.cancel("run-1")
         assert (run_id, summary.outcome, summary.exit_code) == ("run-1", "stopped", 0)
         assert life.told[-1] == "run.finished"
@@ -321,9 +325,7 @@ async def test_a_cancel_that_nobody_can_write_down_is_one_all_the_same(folder: P
     office = Office(folder, cancellable(agent), connect=faulty.connect)
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
         faulty.failures = float("inf")
         _, summary = await life.engine.cancel(None)
         assert summary.outcome == "stopped"
@@ -344,9 +346,7 @@ async def test_e03_a_new_daemon_goes_on_with_the_run_and_starts_nothing_twice(fo
     office = Office(folder, agent)
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
     async with office.life(serve=False) as life:
         assert life.engine.active_id == "run-1"
         shown = office.shown[-1]
@@ -368,9 +368,7 @@ async def test_a_run_whose_shim_is_gone_is_over_once_and_says_so(folder: Path) -
     office.carriers.left = ("What run run-1 had left running was ended: 77 sleep.",)
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
         killed = office.as_after_a_kill("killed")
     shim.is_gone = True
     async with killed.life() as life:
@@ -409,9 +407,7 @@ async def test_a_term_to_the_shim_is_a_cancel(folder: Path) -> None:
     office = Office(folder, cancellable(agent))
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
         office.carriers.carried["run-1"].told.set()
         await life.finished()
         assert (await life.engine.cancel("run-1"))[1].outcome == "stopped"
@@ -421,9 +417,7 @@ async def test_a_cancelled_run_whose_daemon_is_killed_goes_on_being_cancelled(fo
     office = Office(folder, cancellable(agent))
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
         async with anyio.create_task_group() as tasks:
             killed: list[Office] = []
 
@@ -463,11 +457,7 @@ async def test_a_shim_that_does_not_answer_is_ended_with_the_run_that_is_cancell
 
 
 async def test_a_run_that_ends_every_daemon_is_given_up(folder: Path) -> None:
-    async def poison(state: State, journal: RunJournal, world: FakeWorld) -> State:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    office = Office(folder, poison)
+    office = Office(folder, hangs)
     async with office.life() as life:
         await life.start()
         await carried(office, 1)
@@ -482,11 +472,7 @@ async def test_a_run_that_ends_every_daemon_is_given_up(folder: Path) -> None:
 
 
 async def test_daemons_that_leave_as_they_should_do_not_count(folder: Path) -> None:
-    async def silent(state: State, journal: RunJournal, world: FakeWorld) -> State:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    office = Office(folder, silent)
+    office = Office(folder, hangs)
     async with office.life() as life:
         await life.start()
         await carried(office, 1)
@@ -593,9 +579,7 @@ async def test_a_state_of_another_version_is_closed(folder: Path) -> None:
     office = Office(folder, agent)
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
     with sqlite3.connect(folder / "runs.db") as db:
         db.execute("UPDATE runs SET checkpoint = ?", (b'{"version": 99}',))
     db.close()
@@ -628,9 +612,7 @@ async def test_a_record_that_is_removed_under_a_run_ends_it_and_the_next_run_has
     office = Office(folder, cancellable(agent))
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
         for name in ("runs.db", "runs.db-wal"):
             (folder / name).unlink()
         _, summary = await life.engine.cancel(None)
@@ -829,9 +811,7 @@ async def test_a_record_that_is_lost_while_a_run_waits_for_its_daemon(folder: Pa
     office = Office(folder, agent)
     shim = office.carriers.shims["run-1"] = FakeShim(play=runs_until_signalled)
     async with office.life() as life:
-        await life.start()
-        while not shim.orders:
-            await anyio.sleep(0)
+        await life.at_work(shim)
     async with office.life(serve=False) as life:
         for name in ("runs.db", "runs.db-wal"):
             (folder / name).unlink()

@@ -244,8 +244,18 @@ async def test_a_wish_to_stop_is_known_from_the_record_and_from_now_on() -> None
 
 async def test_a_cancel_is_known_from_the_record_and_from_now_on() -> None:
     asked, known = MemoryStore().journal(), MemoryStore().journal(cancelled=True)
-    assert not asked.cancelled
-    asked.cancel()
+    seen: list[str] = []
+
+    async def look() -> None:
+        await asked.until_cancelled()
+        seen.append("cancelled")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        await anyio.wait_all_tasks_blocked()
+        assert (asked.cancelled, seen) == (False, [])
+        asked.cancel()
+    assert seen == ["cancelled"]
     for journal in (asked, known):
         assert journal.cancelled
         with anyio.fail_after(10):

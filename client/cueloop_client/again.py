@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from cueloop_client.exchange import ask
 from cueloop_client.failures import Unsent
 from cueloop_client.far import FarRoot
-from cueloop_client.reach import Process, answered_process, located_process
+from cueloop_client.reach import Process, answered_process, located_process, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeGuard, TypeVar
+    from typing import Any, TypeGuard, TypeVar
 
     from cueloop_client.world import Deadline, World
     from cueloop_protocol.codes import RpcError
@@ -42,6 +43,22 @@ def until_served(root: Root, world: World, deadline: Deadline, attempt: Callable
                     raise
                 has_waited = True
                 await_leaving(exc, root, world, deadline)
+
+
+def ask_running(root: Root, world: World, deadline: Deadline, method: str, *, any_version: bool = False) -> Any:
+    """The result of a call to the daemon that runs, or to its successor; None if none runs. None is started, or woken.
+
+    Raises what `reach`, `ask` and `until_served` do.
+    """
+
+    def attempt() -> Any:
+        sock = reach(root, world, deadline, any_version=any_version, may_wake=False)
+        if sock is None:
+            return None
+        with sock:
+            return ask(sock, method, {}, deadline)
+
+    return until_served(root, world, deadline, attempt, may_start=False)
 
 
 def is_leaving(exc: Exception) -> TypeGuard[RpcError]:

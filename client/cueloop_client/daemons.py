@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from threading import Thread
 
+from cueloop_client.again import is_leaving
 from cueloop_client.exchange import ask, connect
 from cueloop_client.failures import Failure, Lost, Silent
 from cueloop_client.outside import heir_of, seen_from_outside
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 NOT_ANSWERING = "not answering"
 NO_SOCKET = "no socket"
 OTHER_VERSION = "other version"
+LEAVING = "draining"
 TOLD = ("state", "pid", "daemon_version", "protocol", "uptime_seconds", "memory_bytes", "connections", "subscribers", "origin",
         "active_run")  # fmt: skip
 """What is taken over from `daemon.status` as it is, where it is there."""
@@ -90,12 +92,15 @@ def _look(world: World, place: Place, root: Root | None, row: dict[str, Any] | N
         with sock:
             process = peer_process(sock)
             seen = {**(row or {}), "socket": shown(path), **({"pid": process.pid} if process is not None else {})}
-            return {**seen, **_asked(world, sock, root, deadline, is_named=seen.get("repository") is not None)}
+            asked = _asked(world, sock, root, deadline, is_named=seen.get("repository") is not None)
+        if asked is None and not deadline.is_over():
+            return _look(world, place, root, row, deadline)
+        return {**seen, **(asked or {"state": NOT_ANSWERING})}
     return {**row, "state": NO_SOCKET} if row is not None and "socket" not in row else row
 
 
-def _asked(world: World, sock: socket.socket, root: Root | None, deadline: Deadline, *, is_named: bool) -> dict[str, Any]:
-    """What the daemon says of itself; one of another version, as far as it is understood.
+def _asked(world: World, sock: socket.socket, root: Root | None, deadline: Deadline, *, is_named: bool) -> dict[str, Any] | None:
+    """What the daemon says of itself; one of another version, as far as it is understood. None: it has a successor by now.
 
     `is_named`: its repository is known from its lock, which has the path's own bytes.
     """
@@ -108,8 +113,10 @@ def _asked(world: World, sock: socket.socket, root: Root | None, deadline: Deadl
         status = answer(ask(sock, "daemon.status", {}, deadline))
     except (Silent, Lost):
         return {**known, "state": NOT_ANSWERING}
-    except Exception:  # an answer in another language is one, too
-        return {**known, "state": OTHER_VERSION}
+    except Exception as exc:
+        if is_leaving(exc):
+            return None if exc.data.get("reason") == "replaced" else {**known, "state": LEAVING}
+        return {**known, "state": OTHER_VERSION}  # an answer in another language is one, too
     paths = status.get("paths")
     where = paths.get("repo_root") if isinstance(paths, dict) and not is_named else None
     named = {"repository": where, "repository_found": os.path.isdir(where)} if isinstance(where, str) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from cueloop_client.again import until_served
 from cueloop_client.exchange import ask
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
 from cueloop_client.passing import tool_path
@@ -55,13 +56,19 @@ def daemon_met(root: Root, world: World, seconds: float) -> dict[str, Any]:
     from cueloop_protocol.codes import RpcError
 
     deadline = world.deadline(seconds)
-    try:
+
+    def attempt() -> object:
         sock = reach(root, world, deadline, any_version=True, may_wake=False)
         if sock is None:
-            return {"state": "none"}
+            return None
         with sock:
             check_version(read_locator(root, world.uid))
-            status = ask(sock, "daemon.status", {}, deadline)
+            return ask(sock, "daemon.status", {}, deadline)
+
+    try:
+        status = until_served(root, world, deadline, attempt, may_start=False)
+        if status is None:
+            return {"state": "none"}
         if isinstance(status, dict):
             return {"state": "running", "status": status}
         return _failed("unusable", BadAnswer("The daemon's answer is not an object."))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cueloop_client.daemons import NO_SOCKET, NOT_ANSWERING, OTHER_VERSION, daemons
+from cueloop_client.daemons import LEAVING, NO_SOCKET, NOT_ANSWERING, OTHER_VERSION, daemons
 from cueloop_client.session_text import age_text
 from cueloop_client.shapes import count, text
 
@@ -16,6 +16,7 @@ SECONDS = 2.0
 """All of them together are given this long, unless --timeout says otherwise."""
 STATES = {
     NO_SOCKET: "has no socket (it starts just now, or lost it)",
+    LEAVING: "is leaving",
     OTHER_VERSION: "speaks another version of the protocol (replace it: cueloop daemon restart)",
 }
 STARTED = {"demand": "started on demand", "systemd": "started by systemd", "launchd": "started by launchd"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cueloop_client.exchange import ask
+from cueloop_client.again import ask_running
 from cueloop_client.failures import NOT_RUNNING, Usage
 from cueloop_client.prometheus import exposition
-from cueloop_client.reach import reach
 from cueloop_client.session_text import age_text
 from cueloop_client.shapes import answer, count, text
 from cueloop_client.versions import waiting
@@ -26,9 +25,8 @@ def run(context: Context) -> int:
     in_prometheus = context.values.has("prometheus")
     if in_prometheus and context.json:
         raise Usage("--json and --prometheus contradict each other.")
-    deadline = world.deadline(context.seconds)
-    sock = reach(root, world, deadline, may_wake=False)
-    if sock is None:
+    found = ask_running(root, world, world.deadline(context.seconds), "daemon.status")
+    if found is None:
         if in_prometheus:
             world.write(1, exposition(None, shown(root.path)).encode())
         elif context.json:
@@ -36,8 +34,7 @@ def run(context: Context) -> int:
         else:
             context.print(f"No daemon runs for {shown(root.path)}.")
         return NOT_RUNNING
-    with sock:
-        status = answer(ask(sock, "daemon.status", {}, deadline))
+    status = answer(found)
     if in_prometheus:
         world.write(1, exposition(status, shown(root.path)).encode())
     elif context.json:

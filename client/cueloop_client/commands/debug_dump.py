@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from cueloop_client.exchange import ask
+from cueloop_client.again import ask_running
 from cueloop_client.failures import Failure, Lost, Silent
 from cueloop_client.fast import answer_here
 from cueloop_client.hung import ask_for_stacks, living_process
 from cueloop_client.outside import seen_from_outside
-from cueloop_client.reach import reach
 from cueloop_client.redacting import without_private
 from cueloop_protocol.roots import shown
 
@@ -60,10 +59,9 @@ def _from_daemon(context: Context) -> tuple[dict[str, Any], dict[str, Any] | Non
     deadline = world.deadline(context.seconds if context.values.has("timeout") else ANSWER_SECONDS)
     said = "--no-daemon was given."
     try:
-        sock = None if context.without_daemon else reach(root, world, deadline, any_version=True, may_wake=False)
-        if sock is not None:
-            with sock:
-                return {"state": "answered"}, ask(sock, "daemon.dump", {}, deadline)
+        dump = None if context.without_daemon else ask_running(root, world, deadline, "daemon.dump", any_version=True)
+        if dump is not None:
+            return {"state": "answered"}, dump
         said = said if context.without_daemon else "Nobody listens."
         is_silent = False
     except (Silent, Lost) as exc:

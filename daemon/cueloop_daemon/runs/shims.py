@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import anyio
@@ -27,11 +26,10 @@ from cueloop_daemon.runs.shim import (
     ShimSpec,
     ShimUnreachable,
     Trouble,
-    clear_up,
-    end_shim,
     end_unknown,
     ensure_shim,
 )
+from cueloop_daemon.runs.shim_carrier import ShimCarrier, see_off
 from cueloop_daemon.runs.types import ShimGone
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.roots import Root
@@ -40,8 +38,6 @@ from cueloop_protocol.values import dataclass
 logger = logging.getLogger(__name__)
 
 GRACE = 5.0
-LOOK = 1.0
-"""Seconds between two questions to a shim whose child is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,40 +60,6 @@ class ShimSetting:
     def means(self, generation: int) -> Means:
         """With what a shim is ended."""
         return Means(self.root, generation, self.grace, self.uid, self.own_pid, self.processes)
-
-
-@dataclass(frozen=True, slots=True)
-class ShimCarrier:
-    """See `carrier.Carrier`."""
-
-    link: ShimLink
-    folder: Folder
-    shim: ShimProcess
-    means: Means
-
-    async def quiet(self) -> None:
-        while True:  # the shim tells of a child's end only to who follows it
-            if (await self.link.status()).child is None:
-                return
-            await anyio.sleep(LOOK)
-
-    async def lost(self) -> None:
-        await self.link.lost.wait()
-
-    async def dismissed(self) -> None:
-        await self.link.cancelled.wait()
-
-    async def abort(self) -> None:
-        await _quietly(self.folder, partial(end_shim, self.folder, self.means))
-        self.folder.close()
-
-    async def end(self) -> None:
-        with anyio.move_on_after(self.means.grace), contextlib.suppress(Exception):
-            await self.link.end()
-        ended = await _quietly(self.folder, partial(clear_up, self.folder, self.means))
-        if ended is None or not ended.is_gone:
-            await _quietly(self.folder, partial(end_shim, self.folder, self.means))
-        self.folder.close()
 
 
 class ShimCarriers:
@@ -168,10 +130,7 @@ class ShimCarriers:
         if folder is None:
             return ()
         try:
-            means = self._setting.means(generation)
-            ended = await _quietly(folder, partial(clear_up, folder, means))
-            if ended is None or not ended.is_gone:
-                ended = await _quietly(folder, partial(end_shim, folder, means))
+            ended = await see_off(folder, self._setting.means(generation))
             return () if ended is None else _sentences(ended)
         finally:
             folder.close()
@@ -232,14 +191,6 @@ class ShimCarriers:
         logger.warning("shim_says run_id=%s what=%r", run_id, heard)
         if isinstance(heard, Trouble):
             self._setting.warn(f"Run {run_id}: {heard.what} does not work (error {heard.errno}); it goes on without.")
-
-
-async def _quietly(folder: Folder, act: Callable[[], Awaitable[Ended]]) -> Ended | None:
-    try:
-        return await act()
-    except (NotWritable, OSError) as exc:
-        logger.warning("shim_not_cleared_up run_id=%s reason=%s", folder.run_id, exc)
-        return None
 
 
 def _sentences(ended: Ended) -> tuple[str, ...]:

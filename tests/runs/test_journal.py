@@ -223,6 +223,19 @@ async def test_a_scope_begun_anew_forgets_what_it_did_and_gives_higher_numbers(r
     assert (await record.told(), outside.made) == (["begun"], [True, True])
 
 
+async def test_what_an_earlier_life_said_is_known_after_beginning_anew(record: Record) -> None:
+    journal = await record.journal()
+    await journal.note("now", later(lambda: 5), NUMBER)
+    await journal.emit("said", warned("once"))
+    await journal.flush()
+    journal = await record.journal()
+    await journal.restart()
+    await journal.emit("said", warned("twice"))
+    await journal.emit("now", warned("not said before"))
+    await journal.flush()
+    assert await record.told() == ["once", "not said before"]
+
+
 async def test_what_an_earlier_scope_said_is_said_again_by_a_later_one_that_begins_anew(record: Record) -> None:
     journal = await record.journal()
     await journal.emit("said", warned("in the first"))

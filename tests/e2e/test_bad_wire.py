@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from support.runs import Stage, finished, nothing_left, start
 from support.wire import SECONDS, Ended, Refused, Wire, wait_for
 from support.world import Daemon, World
 
@@ -240,6 +241,25 @@ class TestCrowds:
         wait_for(lambda: _is_served(daemon), "a place is free again")
         assert daemon.stop() == 0
 
+    def test_one_without_a_place_for_a_caller_can_be_stopped_but_not_under_a_run_d24(self, world: World) -> None:
+        stage = Stage.make(world, "begin()\nwait_for('go')\nend()\n")
+        stage.settings(max_connections=2)
+        daemon = world.start(at_home=True)
+        with nothing_left(stage), daemon.connect() as first, daemon.connect() as second:
+            second.call("ping")
+            run_id = start(first, stage)
+            stage.was_called()
+            refused = world.run("daemon", "stop")
+            assert (refused.returncode, b"2 connections" in refused.stderr, run_id in refused.stderr.decode()) == (1, True, True)
+            assert b"cueloop daemon stop" in world.run("daemon", "restart").stderr
+            assert first.call("ping") == {}
+            stopped = world.run("daemon", "stop", "--leave-runs")
+            assert (stopped.returncode, daemon.process.wait(SECONDS)) == (0, 0), stopped.stderr
+            stage.make_file("go")
+            with world.start(at_home=True).connect() as wire:
+                assert finished(wire, run_id)["summary"]["outcome"] == "ran"
+        world.run("daemon", "stop")
+
     def test_2000_idle_connections_with_256_descriptors_d24(self, world: World) -> None:
         def few() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
@@ -267,9 +287,10 @@ class TestCrowds:
 
         daemon = world.start(at_home=True, before=few)
         with ExitStack() as stack:
-            wires = [stack.enter_context(daemon.connect()) for _ in range(128)]
-            for wire in wires:
-                wire.call("ping")
+            wires = []
+            for _ in range(128):
+                wires.append(stack.enter_context(daemon.connect()))
+                wires[-1].call("ping")  # at once: who says nothing for five seconds is closed
             with daemon.connect() as one_more:
                 assert one_more.answer()["error"]["code"] == -32010
             for wire in wires[:3]:

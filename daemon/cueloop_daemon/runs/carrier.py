@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Protocol
 
 from cueloop_daemon.core.model import ShimProcess
-from cueloop_daemon.runs.types import Link, RunFolder
+from cueloop_daemon.runs.types import Link, RunFolder, Stream
 
 
 class Carrier(Protocol):
@@ -75,7 +75,7 @@ class Carriers(Protocol):
         """End every shim that carries a run which is not `known`, and what runs under it; sentences for people. Never raises."""
         ...
 
-    def output(self, run_id: str, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+    def output(self, run_id: str, number: int, stream: Stream, offset: int, limit: int) -> tuple[int, bytes]:
         """A piece of a run's output, as `RunFolder.read`; also of a run that is over. Blocking. Raises OSError."""
         ...
 

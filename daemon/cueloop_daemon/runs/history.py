@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import anyio.to_thread
 from pydantic_core import from_json
@@ -15,11 +15,10 @@ from cueloop_daemon.runs.carrier import Carriers
 from cueloop_daemon.runs.children import Child, children
 from cueloop_daemon.runs.lane import DbLane
 from cueloop_daemon.runs.queries import RunRow
+from cueloop_daemon.runs.types import Stream
 from cueloop_protocol import codes
 from cueloop_protocol.run_results import RunRecord
 from cueloop_protocol.shapes import Question
-
-Stream = Literal["out", "err"]
 
 
 class Stretch(NamedTuple):

@@ -6,15 +6,14 @@ The whole output is in the run's folder. A mark in the event log says how far ea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pydantic_core import to_json
 
 from cueloop_daemon.events.hub import Hub, HubClosed, Overloaded
 from cueloop_daemon.events.model import Mark, NewEvent
+from cueloop_daemon.runs.types import Stream
 from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload, event_bytes
-
-Stream = Literal["out", "err"]
 
 PER_SECOND = 256 * 1024
 BURST = 1024 * 1024

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -30,7 +29,7 @@ from cueloop_daemon.runs.shim import (
     ensure_shim,
 )
 from cueloop_daemon.runs.shim_carrier import ShimCarrier, see_off
-from cueloop_daemon.runs.types import ShimGone
+from cueloop_daemon.runs.types import ShimGone, Stream
 from cueloop_daemon.store.not_writable import NotWritable
 from cueloop_protocol.roots import Root
 from cueloop_protocol.values import dataclass
@@ -147,7 +146,7 @@ class ShimCarriers:
             said += [f"A process of run {one.run_id}, of which nothing is on record, {what}.", *_sentences(one)]
         return tuple(said)
 
-    def output(self, run_id: str, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+    def output(self, run_id: str, number: int, stream: Stream, offset: int, limit: int) -> tuple[int, bytes]:
         with self._opened(run_id) as folder:
             return folder.read(number, stream, offset, limit)
 

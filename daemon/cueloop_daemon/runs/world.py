@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Literal
 
 import anyio.to_thread
 
@@ -26,6 +25,7 @@ from cueloop_daemon.runs.types import (
     RunIdentity,
     SessionWriter,
     StopMarker,
+    Stream,
     TaskFiles,
     Trees,
 )
@@ -43,7 +43,7 @@ class TellingFolder:
     """A run's folder whose output is read in step with what was told before this life."""
 
     folder: RunFolder
-    told: Callable[[int, Literal["out", "err"]], int]
+    told: Callable[[int, Stream], int]
 
     def write_prompt(self, number: int, text: str) -> str:
         return self.folder.write_prompt(number, text)
@@ -51,7 +51,7 @@ class TellingFolder:
     def write_stdin(self, number: int, data: bytes) -> str:
         return self.folder.write_stdin(number, data)
 
-    def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+    def read(self, number: int, stream: Stream, offset: int, limit: int) -> tuple[int, bytes]:
         return read_in_step(self.folder, self.told(number, stream), number, stream, offset, limit)
 
 
@@ -96,7 +96,7 @@ class RunWorld:
     look_now: Callable[[], Awaitable[Snapshot]]
     sleep_to: Callable[[datetime], Awaitable[None]]
 
-    def tell(self, number: int, stream: Literal["out", "err"], offset: int, event: Event) -> None:
+    def tell(self, number: int, stream: Stream, offset: int, event: Event) -> None:
         if not isinstance(event, RunnerOutput):
             raise TypeError("output is told by runner_output alone")
         self.teller.tell(number, stream, offset, event)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.runs.program.common import NUMBER, TEXT, later
-from cueloop_daemon.runs.types import Exited, Grown, Journal, NotStarted, Order, RunCancelled, World
+from cueloop_daemon.runs.types import Exited, Grown, Journal, NotStarted, Order, RunCancelled, Stream, World
 
 PIECE = 256 * 1024
 GRACE = 5.0
 LEAVE_WITHIN = 30.0
 """Seconds that an agent has to go after its last word."""
 
-Stream = Literal["out", "err"]
 Feed = Callable[[Stream, bytes, int], None]
 """Called with each piece of output; the number is the offset behind it."""
 

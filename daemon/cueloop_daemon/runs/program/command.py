@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.core.runs.repeat import fingerprint
 from cueloop_daemon.runners import MARKERS
-from cueloop_daemon.runs.program.child import GRACE, INTENT, Intent, Stream, follow, intend
-from cueloop_daemon.runs.types import Exited, Journal, NotStarted, Order, World
+from cueloop_daemon.runs.program.child import GRACE, INTENT, Intent, follow, intend
+from cueloop_daemon.runs.types import Exited, Journal, NotStarted, Order, Stream, World
 
 KEPT = 4 * 1024 * 1024
 """Bytes of a command's output that are kept, from its end, and compared with those of other failures."""

@@ -9,11 +9,11 @@ from functools import partial
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from cueloop_daemon.runners import Conversation, Invocation, Piece, Prompt, Reader, child_environment, install_hint
-from cueloop_daemon.runs.program.child import GRACE, Stream, follow, intend
+from cueloop_daemon.runs.program.child import GRACE, follow, intend
 from cueloop_daemon.runs.program.common import NOTHING, again, beside, later, mode_of, stamp, warn
 from cueloop_daemon.runs.program.judging import RESULT, Result, judged
 from cueloop_daemon.runs.program.scene import Part, Scene, conversation_from, conversation_json
-from cueloop_daemon.runs.types import NotStarted, Order, PromptError
+from cueloop_daemon.runs.types import NotStarted, Order, PromptError, Stream
 from cueloop_protocol.documents.envelope import RunnerOutput, TextPayload
 
 MOST_TEXT = 200_000

@@ -14,11 +14,11 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cueloop_daemon.runs.shim import files
+from cueloop_daemon.runs.types import Stream
 from cueloop_daemon.shim.spec import LOCK_FILE, RUN_FILE, SHIM_FILE, TOMBSTONE, OrderSpec, RunSpec, file_bytes, parse_order
 from cueloop_daemon.shim.wire import SEGMENT
 from cueloop_daemon.store.not_writable import not_writable
@@ -108,7 +108,7 @@ class Folder:
 
     # --- output ---
 
-    def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+    def read(self, number: int, stream: Stream, offset: int, limit: int) -> tuple[int, bytes]:
         """Output from the logical `offset` on, at most `limit` bytes: (where it really begins, bytes).
 
         What was dropped is jumped over. No bytes: there are none yet. Raises OSError.

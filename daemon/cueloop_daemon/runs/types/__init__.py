@@ -25,6 +25,7 @@ from cueloop_daemon.runs.types.shim import Order as Order
 from cueloop_daemon.runs.types.shim import RunFolder as RunFolder
 from cueloop_daemon.runs.types.shim import ShimGone as ShimGone
 from cueloop_daemon.runs.types.shim import Started as Started
+from cueloop_daemon.runs.types.shim import Stream as Stream
 from cueloop_daemon.runs.types.world import Conversations as Conversations
 from cueloop_daemon.runs.types.world import Notify as Notify
 from cueloop_daemon.runs.types.world import Owed as Owed
@@ -63,6 +64,7 @@ __all__ = [
     "ShimGone",
     "Started",
     "StopMarker",
+    "Stream",
     "TaskConflict",
     "TaskFiles",
     "TasksUnreadable",

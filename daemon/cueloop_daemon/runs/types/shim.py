@@ -10,6 +10,9 @@ from cueloop_protocol.values import dataclass
 if TYPE_CHECKING:  # every runner comes with it, and only a run needs one
     pass
 
+Stream = Literal["out", "err"]
+"""A child's standard output or standard error."""
+
 Cause = Literal["self", "idle", "wall", "signal", "cancel", "leave", "folder"]
 """Why a child ended: by itself, a limit, a signal order, a cancel, 30 s after its last word, or because its run's folder went."""
 
@@ -136,6 +139,6 @@ class RunFolder(Protocol):
         """Keep what the child reads on its standard input, 0600; its path. One that exists stays as it is."""
         ...
 
-    def read(self, number: int, stream: Literal["out", "err"], offset: int, limit: int) -> tuple[int, bytes]:
+    def read(self, number: int, stream: Stream, offset: int, limit: int) -> tuple[int, bytes]:
         """Output from `offset` on: (where it really begins, bytes). A middle that was dropped is jumped over. Blocking."""
         ...

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from cueloop_daemon.core.model import Snapshot
 from cueloop_daemon.runs.types.files import SessionWriter, TaskFiles, Trees
-from cueloop_daemon.runs.types.shim import Link, RunFolder
+from cueloop_daemon.runs.types.shim import Link, RunFolder, Stream
 from cueloop_protocol.documents.config import Config
 from cueloop_protocol.documents.envelope import Event
 from cueloop_protocol.params import RunStartParams
@@ -176,7 +176,7 @@ class World(Protocol):
         """A random UUID; only within `note`."""
         ...
 
-    def tell(self, number: int, stream: Literal["out", "err"], offset: int, event: Event) -> None:
+    def tell(self, number: int, stream: Stream, offset: int, event: Event) -> None:
         """Say a piece of a child's output that ends at `offset`; what an earlier life told of it is not told again."""
         ...
 

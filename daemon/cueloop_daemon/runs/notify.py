@@ -7,12 +7,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Literal
 
+from cueloop_daemon.runs.types import NoticeKind
 from cueloop_protocol.documents.config import Notification
 from cueloop_protocol.overrides import Overrides
 
-Kind = Literal["complete", "fail", "loop"]
 SECONDS = 10.0
 """How long the program that shows it may take."""
 LONGEST = 500
@@ -36,13 +35,13 @@ class DesktopNotify:
         self._find = find
         self._is_watched = is_watched
 
-    def send(self, title: str, text: str, *, kind: Kind) -> None:
+    def send(self, title: str, text: str, *, kind: NoticeKind) -> None:
         """Show it, or not; both texts are for people."""
         argv = self._argv(_fit(title), _fit(text)) if self.is_wanted(kind) else None
         if argv is not None:
             threading.Thread(target=self._show, args=(argv,), daemon=True).start()
 
-    def is_wanted(self, kind: Kind) -> bool:
+    def is_wanted(self, kind: NoticeKind) -> bool:
         """Whether configuration and call ask for this kind, and nobody is looking anyway."""
         config, call = self._config, self._call
         by_call = {"complete": call.notify, "fail": call.notify_fail, "loop": call.notify}[kind]

@@ -7,9 +7,8 @@ from typing import Literal
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.documents.blocking import BlockingState, CiBlocked, LockBlocked, RunnerRecovery
 from cueloop_protocol.documents.decision import Decision
+from cueloop_protocol.documents.envelope import RunMode
 from cueloop_protocol.documents.error import ErrorDocument
-
-RunMode = Literal["one", "loop"]
 
 
 def error(code: str, message: str, detail: str | None = None) -> ErrorDocument:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 from cueloop_daemon.core.runs import ends
 from cueloop_daemon.core.stamps import format_stamp
 from cueloop_daemon.runs.state import Ending, State
-from cueloop_daemon.runs.types import Journal, World
+from cueloop_daemon.runs.types import Journal, NoticeKind, World
 from cueloop_protocol.documents.blocking import BlockingState
 from cueloop_protocol.documents.decision import Decision
-from cueloop_protocol.documents.envelope import BlockedStateChanged, Phase, ResumeDecision, Warned
+from cueloop_protocol.documents.envelope import BlockedStateChanged, Phase, ResumeDecision, RunMode, Warned
 from cueloop_protocol.documents.error import ErrorDocument
 
 P = ParamSpec("P")
@@ -32,7 +32,7 @@ WORDS: dict[int, Phase] = {1: "plan", 2: "implement", 3: "review"}
 """The app's words for the phases; a single phase is `implement`."""
 
 
-def mode_of(world: World) -> Literal["one", "loop"]:
+def mode_of(world: World) -> RunMode:
     """`run resume` is a loop."""
     return "one" if world.run.params.mode == "one" else "loop"
 
@@ -117,9 +117,7 @@ async def blocked(journal: Journal, world: World, key: str, state: BlockingState
     )
 
 
-async def notify(
-    journal: Journal, world: World, key: str, title: str, text: str, *, kind: Literal["complete", "fail", "loop"]
-) -> None:
+async def notify(journal: Journal, world: World, key: str, title: str, text: str, *, kind: NoticeKind) -> None:
     """Show it on the desktop, at most once: a life that cannot know whether an earlier one did shows nothing."""
 
     async def act(was_begun: bool) -> None:

@@ -27,6 +27,7 @@ from cueloop_daemon.runs.types.shim import ShimGone as ShimGone
 from cueloop_daemon.runs.types.shim import Started as Started
 from cueloop_daemon.runs.types.shim import Stream as Stream
 from cueloop_daemon.runs.types.world import Conversations as Conversations
+from cueloop_daemon.runs.types.world import NoticeKind as NoticeKind
 from cueloop_daemon.runs.types.world import Notify as Notify
 from cueloop_daemon.runs.types.world import Owed as Owed
 from cueloop_daemon.runs.types.world import OwedRow as OwedRow
@@ -49,6 +50,7 @@ __all__ = [
     "LockHeld",
     "LockMade",
     "NotStarted",
+    "NoticeKind",
     "Notify",
     "Order",
     "Owed",

@@ -20,6 +20,10 @@ if TYPE_CHECKING:  # every runner comes with it, and only a run needs one
     from cueloop_daemon.runners.plugin import PluginFacts
 
 
+NoticeKind = Literal["complete", "fail", "loop"]
+"""What a desktop notification is about: a task that is done, one that failed, a loop."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     """Which run this is, and what was asked for. `env` are the variables of the agents."""
@@ -53,7 +57,7 @@ class Conversations(Protocol):
 class Notify(Protocol):
     """Desktop notifications; never fails, may be silent."""
 
-    def send(self, title: str, text: str, *, kind: Literal["complete", "fail", "loop"]) -> None: ...
+    def send(self, title: str, text: str, *, kind: NoticeKind) -> None: ...
 
 
 class PromptError(Exception):

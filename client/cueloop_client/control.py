@@ -5,11 +5,13 @@ from __future__ import annotations
 from cueloop_client.again import leaving_process
 from cueloop_client.exchange import ask, await_close
 from cueloop_client.failures import BadAnswer, Failure, Lost, Silent
+from cueloop_client.fast import answer_here
 from cueloop_client.launch import launch
 from cueloop_client.reach import Process, answered_process, is_awake, located_process, reach, told_process, why_no_daemon
+from cueloop_client.shapes import text
 from cueloop_client.successor import Replaced, Stayed, replace
 from cueloop_client.waiting import await_end
-from cueloop_protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
+from cueloop_protocol.codes import INVALID_PARAMS, LIMIT_EXCEEDED, METHOD_NOT_FOUND, SHUTTING_DOWN, VERSION_MISMATCH, RpcError
 from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
@@ -24,8 +26,8 @@ STOP_SECONDS = 20.0
 """A daemon leaves within its grace and two seconds, whatever hangs in it."""
 TERM_SECONDS = 3.0
 """What one that has not left by then is given after a TERM, and again after a KILL."""
-OTHER_LANGUAGE = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, VERSION_MISMATCH})
-"""What a daemon of another version says to `daemon.shutdown` if it does not know it as we do."""
+CANNOT_HEAR = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, VERSION_MISMATCH, LIMIT_EXCEEDED})
+"""What a daemon says to `daemon.shutdown` that does not know it as we do, being of another version, or has no place for a caller."""
 
 
 class Started(Frozen):
@@ -132,8 +134,10 @@ def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None
     except RpcError as exc:
         if exc.code == SHUTTING_DOWN:
             return leaving_process(exc) or process
-        if exc.code not in OTHER_LANGUAGE or process is None:
+        if exc.code not in CANNOT_HEAR or process is None:
             raise
+        if exc.code == LIMIT_EXCEEDED:
+            _check_run(context, exc)
         _terminate(process)
         return process
     except BadAnswer:
@@ -142,6 +146,17 @@ def _ask_to_leave(context: Context, sock: socket.socket, process: Process | None
         _terminate(process)
         return process
     return answered_process(answer) or process
+
+
+def _check_run(context: Context, why: RpcError) -> None:
+    """A signal leaves runs alone. Raises Failure where there is one and that was not asked for."""
+    if runs_of(context) == "leave":
+        return
+    active = answer_here(context, context.root(), "workspace.overview", {}).get("active_run")
+    if isinstance(active, dict):
+        run_id = text(active.get("run_id"))
+        detail = f"Run {run_id} is active, and goes on without its daemon: cueloop daemon stop --leave-runs"
+        raise Failure(why.message, detail, word="resource_busy")
 
 
 def runs_of(context: Context) -> Runs:

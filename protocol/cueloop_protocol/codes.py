@@ -242,9 +242,9 @@ def lock_held(label: str | None, pid: int | None, started_at: str | None) -> Rpc
     )
 
 
-def limit_exceeded(message: str) -> RpcError:
+def limit_exceeded(message: str, detail: str | None = None) -> RpcError:
     """A limit on connections, frame size or time to the first request; the connection closes after this."""
-    return RpcError(LIMIT_EXCEEDED, message)
+    return RpcError(LIMIT_EXCEEDED, message, detail=detail)
 
 
 def runner_unavailable(message: str, detail: str | None = None) -> RpcError:

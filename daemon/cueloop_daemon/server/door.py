@@ -90,7 +90,10 @@ class Door(Generic[C]):
         """Why one more may not come in, if so."""
         if len(self._inside) < self._limits.connections:
             return None
-        return codes.limit_exceeded(f"The daemon has {self._limits.connections} connections, which is its limit.")
+        return codes.limit_exceeded(
+            f"The daemon has {self._limits.connections} connections, which is its limit.",
+            "Close what holds them, or end it: cueloop daemon stop",
+        )
 
     def to_dismiss(self, now: float) -> C | Wait | None:
         """Before one more comes in: the silent one that has to go for it, or None if there is room."""

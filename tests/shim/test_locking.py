@@ -72,7 +72,8 @@ def test_a_lock_that_was_taken_away_is_not_ours_any_more(locking: Locking, tmp_p
     shutil.rmtree(lock)
     lock.mkdir()
     (lock / "owner").write_text("pid: 1\n")
-    assert told(locking.lock(WISH, False))[0] == "held"
+    word, found = told(locking.lock(WISH, False))
+    assert (word, found["owner"], found["names"]) == ("held", "pid: 1\n", ["owner"])
     assert locking.held is None
     assert told(on_record(tmp_path)[-1]) == ("unlock", {"n": 7})
     assert told(locking.unlock(8))[0] == "absent"

@@ -91,10 +91,17 @@ def end(db: sqlite3.Connection, run_id: str, over: Over) -> None:
     db.execute("DELETE FROM steps WHERE run_id = ?", (run_id,))
 
 
-def end_open(db: sqlite3.Connection, run_id: str, over: Over, said: Sequence[Out] = ()) -> bool:
-    """As `end`, after a few last events; False, and nothing done, if the run is over already or is not here."""
+def end_open(
+    db: sqlite3.Connection, run_id: str, over: Over, said: Sequence[Out] = (), heard: Conversation | None = None
+) -> bool:
+    """As `end`, after a few last events; False, and nothing done, if the run is over already or is not here.
+
+    `heard`: a conversation that was found out after the run had ended.
+    """
     if not _is_open(db, run_id):
         return False
+    if heard is not None:
+        keep_conversation(db, run_id, heard)
     say(db, run_id, said)
     end(db, run_id, over)
     return True

@@ -166,6 +166,12 @@ class RunJournal:
         self._pending.say(told(self.run_id, event))
         self.dirty()
 
+    def left_invocation(self) -> bytes | None:
+        """The intent of the agent's invocation that an earlier life began, if that is the last thing on record and has no result."""
+        last = self._records[-1] if self._records else None
+        is_open = last is not None and last.kind == "S" and last.result is None and last.key.endswith("/invoke")
+        return last.intent if last is not None and is_open else None
+
     def keep_conversation(self, conversation: Conversation) -> None:
         """Remember one of the agents' own sessions; rides with the next commit, so it is there before the next intent acts."""
         self._pending.conversations.append(conversation)

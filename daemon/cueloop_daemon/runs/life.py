@@ -14,6 +14,7 @@ from cueloop_daemon.runs.carrier import Carrier
 from cueloop_daemon.runs.ending import ends_without_program, failure, over, summary_of, told
 from cueloop_daemon.runs.host import Host
 from cueloop_daemon.runs.journal import RunJournal
+from cueloop_daemon.runs.records import Conversation
 from cueloop_daemon.runs.shim import LinkClosed
 from cueloop_daemon.runs.state import Ending, ScopeName
 from cueloop_daemon.runs.store import Unrecordable
@@ -40,6 +41,9 @@ PATIENCE = 5.0
 
 SOON = 0.05
 """Seconds that something may wait for the next commit."""
+
+PIECE = 1 << 20
+"""Bytes of output read at a time."""
 
 INTERRUPTED = "The run was interrupted: the process that carried it is gone."
 
@@ -208,15 +212,35 @@ class Life:
         with suppress(Unrecordable):
             await self.journal.flush()
         left = await self._host.carriers.bury(self.run_id, self._host.lane.generation)
-        await self._end_as(why, None, left)
+        await self._end_as(why, None, left, await self._heard())
 
-    async def _end_as(self, why: str, detail: str | None, left: tuple[str, ...] = ()) -> None:
+    async def _heard(self) -> Conversation | None:
+        """The conversation that the agent had named, and nobody was there to take down; it has to be gone on with, too."""
+        invocation = self.journal.left_invocation()
+        if invocation is None:
+            return None
+
+        def read(number: int, offset: int) -> tuple[int, bytes]:
+            return self._host.carriers.output(self.run_id, number, "out", offset, PIECE)
+
+        def listen() -> Conversation | None:
+            from cueloop_daemon.runs.left import conversation_left  # with the runners, which a daemon without runs never loads
+
+            return conversation_left(self.journal.state, invocation, read)
+
+        try:
+            return await anyio.to_thread.run_sync(listen)
+        except (OSError, ValueError) as exc:
+            logger.warning("run_last_words_unread run_id=%s reason=%s", self.run_id, exc)
+            return None
+
+    async def _end_as(self, why: str, detail: str | None, left: tuple[str, ...] = (), heard: Conversation | None = None) -> None:
         at, run_id = self._host.stamp(), self.run_id
         said = [told(run_id, Warned(timestamp=at, message=text)) for text in (*left, why)]
         self.summary, error = ends_without_program(self.journal.cancelled, why, detail)
         done = over(run_id, self.summary, error, at)
         try:
-            await self._host.lane.last_words(lambda db: end_open(db, run_id, done, said))
+            await self._host.lane.last_words(lambda db: end_open(db, run_id, done, said, heard))
         except DbError as exc:
             logger.error("run_end_unrecorded run_id=%s reason=%s", run_id, exc)
             await self._host.unrecorded(done)

@@ -1,4 +1,4 @@
-"""What handlers can reach: the parts of one running daemon, put together by `app`."""
+"""What handlers can reach: the parts of one running daemon, put together by `parts`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
-from cueloop_daemon.app import Daemon, Setting
+from cueloop_daemon.app import Daemon
+from cueloop_daemon.setting import Setting
 from cueloop_daemon.store.ownership import Ownership
 from cueloop_daemon.store.system import System
 from cueloop_daemon.watch.clock import Clock, SystemClock
@@ -65,7 +66,7 @@ async def serving(world: World, *, system: System | None = None, clock: Clock | 
             try:
                 yield Here(place[0], daemon)
             finally:
-                daemon.leave("stopped")
+                daemon.leaving.leave("stopped")
     finally:
         ownership.release()
         gc.unfreeze()  # the daemon takes its process for its own

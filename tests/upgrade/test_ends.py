@@ -46,7 +46,7 @@ async def test_idle_is_nobody_connected_and_a_subscriber_is_somebody(world: Worl
         async def hours_pass() -> None:
             clock.advance(3 * 3600)
             until = looks + 3
-            while looks < until and not here.daemon.draining:
+            while looks < until and not here.daemon.leaving.draining:
                 await anyio.sleep(0.01)
 
         def subscribed() -> Wire:
@@ -57,12 +57,12 @@ async def test_idle_is_nobody_connected_and_a_subscriber_is_somebody(world: Worl
         with anyio.fail_after(SECONDS):
             wire = await anyio.to_thread.run_sync(subscribed)
             await hours_pass()
-            assert not here.daemon.draining
+            assert not here.daemon.leaving.draining
             wire.sock.close()
-            while here.daemon.draining or looks < 0:
+            while here.daemon.leaving.draining or looks < 0:
                 await anyio.sleep(0.01)
             await hours_pass()
-            while not here.daemon.draining:
+            while not here.daemon.leaving.draining:
                 await hours_pass()
 
 

@@ -25,6 +25,7 @@ FIXED = (
     (r"\bcommit [0-9a-f]{12} of [-\d]{10}(, changed)?", f"commit {COMMIT_IN_VERSION} of 2026-01-15"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-15T10:00:00Z"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "2026-01-15 10:00:00"),
+    (r"(\d+ days?) (?:\d+ minutes? )?\d+ seconds?\b", r"\1"),
     (r"\b(?:\d+ minutes? )?\d+ seconds?\b", "12 seconds"),
     (r"(?<![\d.])\d+ MB", "50 MB"),
     (r"\d+\.\d MB", "0.1 MB"),

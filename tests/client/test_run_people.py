@@ -329,9 +329,12 @@ class TestWithoutATerminal:
             assert process.stdout is not None
             assert process.stderr is not None
             process.stdout.readline()
-            for words in ("goes on to its end", "Cancelling", "Left while the run is being cancelled"):
+            for words, method in (("goes on to its end", "run.stop"), ("Cancelling", "run.cancel")):
                 process.send_signal(signal.SIGINT)
                 assert words in process.stderr.readline()
+                daemon.await_message(lambda message, method=method: message["method"] == method)
+            process.send_signal(signal.SIGINT)
+            assert "Left while the run is being cancelled" in process.stderr.readline()
             assert process.wait(SECONDS) == 130
         assert [m["method"] for m in daemon.received][-2:] == ["run.stop", "run.cancel"]
 

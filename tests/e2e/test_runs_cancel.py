@@ -122,3 +122,15 @@ def test_the_app_s_way_sigterm_to_machine_run_is_a_cancel(world: World, daemon: 
             out, err = caller.communicate(timeout=20)
             told = Told.of(out, err, caller.returncode)
             assert (told.outcome, told.code) == ("stopped", 0)
+
+
+def test_a_cancel_whose_caller_has_gone_is_done_all_the_same(world: World, daemon: Daemon, wire: Wire) -> None:
+    """Who presses Ctrl-C three times at once does not wait for the answer; that the run is being cancelled was said."""
+    stage = Stage.make(world, OBEDIENT)
+    with nothing_left(stage):
+        run_id = _begun(stage, wire, "waits")
+        with daemon.connect() as gone:
+            gone.send(
+                json.dumps({"jsonrpc": "2.0", "id": 7, "method": "run.cancel", "params": {"run_id": run_id}}).encode() + b"\n"
+            )
+        assert finished(wire, run_id)["summary"]["outcome"] == "stopped"

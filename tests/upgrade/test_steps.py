@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -109,6 +110,29 @@ def test_of_two_heirs_one_waits_for_the_other(world: World) -> None:
         wait_for(lambda: len(world.daemons()) == 1, "the first has seen the second off")
         assert world.daemons()[0] in [daemon.pid for daemon in found]
     assert (caller.refused, caller.lost) == ([], [])
+
+
+def test_an_heir_whose_owner_has_just_left_for_another_asks_that_one(world: World) -> None:
+    owner, late = start(world), list[Daemon]()
+    thread = threading.Thread(target=lambda: late.append(start(world, heir=True, step="asking", signal=signal.SIGSTOP)))
+    thread.start()
+    first = go_on_when_stopped(world, lambda: start(world, heir=True))
+    assert owner.process.wait(SECONDS) == 0
+    go_on_when_stopped(world, lambda: None)  # it is connected to the next one, and has not asked yet
+    thread.join(60)
+    assert first is not None
+    assert first.process.wait(SECONDS) == 0
+    serves(world, late[0])
+
+
+def go_on_when_stopped(world: World, meanwhile: Callable[[], Daemon | None]) -> Daemon | None:
+    """Wait for a daemon that has stopped itself, do this, and let it go on."""
+    wait_for(lambda: any(is_stopped(pid) for pid in world.daemons()), "a daemon stops itself")
+    (stopped,) = (pid for pid in world.daemons() if is_stopped(pid))
+    try:
+        return meanwhile()
+    finally:
+        os.kill(stopped, signal.SIGCONT)
 
 
 def test_a_successor_that_cannot_start_leaves_everything_as_it_was(world: World) -> None:

@@ -75,10 +75,13 @@ def ask(root: Root, uid: int, environ: Mapping[str, str], successor: Successor) 
     """Ask whoever serves the root to hand over; returns when it goes and we hold its socket and locks, or when it stays."""
     for _ in range(ROUNDS - 1):
         found = _one_round(root, uid, environ, successor)
-        if not isinstance(found, _Busy):
+        if isinstance(found, _Busy):
+            _await_other_heir(found)
+        elif not isinstance(found, _CutOff):
             return found
-        _await_other_heir(found)
     found = _one_round(root, uid, environ, successor)
+    if isinstance(found, _CutOff):
+        return Nobody()
     if not isinstance(found, _Busy):
         return found
     found.owner.close()
@@ -93,7 +96,11 @@ class _Busy(Frozen):
     owner: Channel
 
 
-def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Successor) -> Asked | _Busy:
+class _CutOff(Frozen):
+    """The owner ended, or left for another heir, without having read what it was asked: whoever serves now is to be asked."""
+
+
+def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Successor) -> Asked | _Busy | _CutOff:
     owner = _connected(root, uid, environ)
     if owner is None:
         return Nobody()
@@ -121,10 +128,14 @@ def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Succ
 
 
 def _nobody(owner: _Connected) -> Nobody:
+    _await_its_end(owner)
+    return Nobody()
+
+
+def _await_its_end(owner: _Connected) -> None:
     """Its connection has ended, or will: a process that ends closes its sockets one by one, and its locks."""
     if owner.pid is not None and owner.start_time is not None:
         has_ended(owner.pid, owner.start_time, boot_id(), END_SECONDS)
-    return Nobody()
 
 
 class _Connected(Frozen):
@@ -154,7 +165,7 @@ def _connected(root: Root, uid: int, environ: Mapping[str, str]) -> _Connected |
     return None
 
 
-def _answer(owner: _Connected, successor: Successor, door: _Door) -> Owner | Asked | _Busy:
+def _answer(owner: _Connected, successor: Successor, door: _Door) -> Owner | Asked | _Busy | _CutOff:
     asked = vars(successor) | {"protocol": {"min": successor.protocol_min, "max": successor.protocol_max}}
     params = {name: value for name, value in asked.items() if not name.startswith("protocol_")}
     params["heir"] = {"pid": os.getpid(), "socket": door.path, "token": door.token}
@@ -165,7 +176,8 @@ def _answer(owner: _Connected, successor: Successor, door: _Door) -> Owner | Ask
         while "method" in (message := owner.channel.receive(until - time.monotonic())):
             pass
     except ChannelEnded:
-        return _nobody(owner)
+        _await_its_end(owner)
+        return _CutOff()
     if "error" not in message:
         return Owner.read(message.get("result"))
     error = RpcError.from_wire(message["error"])

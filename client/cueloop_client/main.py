@@ -17,7 +17,9 @@ def main() -> int:
     """The console script `cueloop`; gives the exit code."""
     try:
         from cueloop_client.world import real_world
+        from cueloop_protocol.streams import hold_standard_streams
 
+        hold_standard_streams()
         return run(sys.argv[1:], real_world(sys.argv[0]))
     except KeyboardInterrupt:
         return 130

@@ -21,6 +21,7 @@ from cueloop_daemon.store.ownership import AlreadyOwned, Ownership
 from cueloop_protocol.codes import error_document
 from cueloop_protocol.place import PlaceError, root_hash, runtime_folders
 from cueloop_protocol.roots import Root, RootError, open_root
+from cueloop_protocol.streams import hold_standard_streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the daemon until it leaves. 0: it left as it should; 1: it could not start; 3: the repository has a daemon already."""
+    hold_standard_streams()
     asked = arguments(argv)
     if asked.version:
         print(version_line())

@@ -66,6 +66,7 @@ def test_a_list_says_that_a_daemon_is_being_replaced(world: World, step: str, sa
     (row,) = (row for row in rows if row["repository"] == str(world.repository.path))
     assert (row["state"], row["heir"]) == ("not answering", heir)
     assert said.format(heir) in text.partition(f"{world.repository.path}\n")[2].partition("\n")[0]
+    assert owner.process.wait(SECONDS) == 0
     serves(world, heirs[0])
     rows = json.loads(world.run("daemon", "list", "--json").stdout)["daemons"]
     assert [row for row in rows if row["repository"] == str(world.repository.path) and "heir" in row] == []

@@ -130,7 +130,7 @@ def _template() -> Path:
     Repository(folder / "sample").lay()
     shutil.move(folder / "sample/.cueloop/queue.jsonc", folder / ".cueloop/queue.jsonc")
     shutil.rmtree(folder / "sample")
-    git(folder, "init", "-q")
+    git(folder, "init", "-q", "--template=")
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "start")
     return folder

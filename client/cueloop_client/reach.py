@@ -184,6 +184,8 @@ def why_no_daemon(root: Root) -> tuple[str, str] | None:
         if not os.path.isdir(path):
             return f"{where} is not a folder.", "Move away what stands there."
         if not os.access(path, os.W_OK | os.X_OK):
+            if os.statvfs(path).f_flag & os.ST_RDONLY:
+                return f"{where} may not be written: its file system is mounted read-only.", "Mount it writable."
             return f"{where} may not be written.", f"Make it writable: chmod u+rwx {quoted(where)} (if it is yours)."
         if os.path.islink(path) and (name == FOLDER or not _leads_inside(root, path)):
             return f"{where} is a link that leads elsewhere.", "Put a folder in its place: nothing is written through it."

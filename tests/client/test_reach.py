@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -141,3 +142,14 @@ class TestWhereADaemonMayRun:
         (short / "dangling").mkdir()
         (short / "dangling/.cueloop").symlink_to("nowhere")
         assert not may_have_daemon(open_root(str(short / "dangling")))
+
+
+@pytest.mark.parametrize(("flags", "said"), [(os.ST_RDONLY, "mounted read-only"), (0, "chmod u+rwx")])
+def test_a_folder_that_may_not_be_written_is_told_with_the_reason(
+    root: Root, monkeypatch: pytest.MonkeyPatch, flags: int, said: str
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=flags))
+    found = why_no_daemon(root)
+    assert found is not None
+    assert said in " ".join(found)

@@ -74,7 +74,7 @@ def bench(world: World) -> Bench:
     folder = world.folder / "manager"
     folder.mkdir()
     for name in ("systemctl", "loginctl", "journalctl"):
-        python_program(folder / name, FAKE.read_text().replace("os.path.basename(sys.argv[0])", repr(name)))
+        python_program(folder / name, FAKE.read_text().replace("os.path.basename(sys.argv[0])", repr(name)), "-IS")
     world.environ |= {
         "PATH": f"{folder}:{world.environ['PATH']}", "FAKE_MANAGER": str(folder), "XDG_CONFIG_HOME": str(world.folder / "config"),
     }  # fmt: skip

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import select
 
+from cueloop_client.again import ask_running
 from cueloop_client.context import encoded
-from cueloop_client.exchange import ask
 from cueloop_client.failures import Failure
 from cueloop_client.last_words import LastWords, last_words
 from cueloop_client.log_text import readable
 from cueloop_client.logfile import Following
-from cueloop_client.reach import reach
 from cueloop_protocol.place import FOLDER
 from cueloop_protocol.roots import shown
 
@@ -54,10 +53,9 @@ def log_path(context: Context) -> str:
     """Where the running daemon says that its log is, else where it would be."""
     root = context.root()
     try:
-        sock = reach(root, context.world, context.world.deadline(context.seconds), any_version=True, may_wake=False)
-        if sock is not None:
-            with sock:
-                status = ask(sock, "daemon.status", {}, context.world.deadline(context.seconds))
+        deadline = context.world.deadline(context.seconds)
+        status = ask_running(root, context.world, deadline, "daemon.status", any_version=True)
+        if status is not None:
             told = status["paths"]["log"]
             if isinstance(told, str) and os.path.isabs(told) and root.path == root.base:
                 return told

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from cueloop_client.exchange import ask
+from cueloop_client.again import ask_running
 from cueloop_client.failures import Failure
-from cueloop_client.reach import reach
 from cueloop_client.service.placing import states
 from cueloop_client.service.removing import find
 from cueloop_protocol.frozen import Frozen
@@ -136,15 +135,10 @@ def _version(manager: Manager, program: str) -> str | None:
 
 
 def _daemon(root: Root, world: World) -> dict[str, Any] | None:
-    deadline = world.deadline(QUICK)
     try:
-        sock = reach(root, world, deadline, any_version=True, may_wake=False)
-        if sock is None:
-            return None
-        with sock:
-            status = ask(sock, "daemon.status", {}, deadline)
+        status = ask_running(root, world, world.deadline(QUICK), "daemon.status", any_version=True)
     except Failure as exc:
         return {"state": "not answering", "reason": exc.message}
     except Exception as exc:  # an answer in another language is one, too
         return {"state": "other version", "reason": str(exc)}
-    return status if isinstance(status, dict) else {"state": "other version"}
+    return status if status is None or isinstance(status, dict) else {"state": "other version"}

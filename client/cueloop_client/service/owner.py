@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cueloop_client.exchange import ask
 from cueloop_client.failures import BadAnswer, Failure, Lost
-from cueloop_client.reach import Process, located_process, reach
+from cueloop_client.reach import answered_process, located_process, reach
 from cueloop_client.shapes import text
 from cueloop_client.waiting import await_end
 from cueloop_protocol.codes import SHUTTING_DOWN, RpcError
@@ -33,7 +33,7 @@ def make_room(root: Root, world: World) -> int | None:
     with sock:
         try:
             status = ask(sock, "daemon.status", {}, deadline)
-            process = _process(status) or process
+            process = answered_process(status) or process
             if text(status.get("origin")) in ("systemd", "launchd"):
                 return None
             ask(sock, "daemon.shutdown", {"runs": "leave", "reason": "upgrade"}, deadline)
@@ -62,12 +62,3 @@ def first_answer(root: Root, world: World) -> dict[str, Any] | None:
     if not isinstance(status, dict):
         raise BadAnswer("The daemon's answer is no object.")
     return status
-
-
-def _process(status: object) -> Process | None:
-    """The process that `daemon.status` names; None where it is an older one's, that does not name it whole."""
-    found = status if isinstance(status, dict) else {}
-    pid, start, boot = (found.get(name) for name in ("pid", "start_time", "boot_id"))
-    if isinstance(pid, int) and isinstance(start, str) and isinstance(boot, str):
-        return Process(pid, start, boot)
-    return None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,16 +54,15 @@ class Installed:
 
 
 def install(asked: Asked, folder: Path) -> Installed:
-    """Build the wheel, install it without its dependencies, and make an interpreter that finds it and them."""
+    """Build the wheel, unpack it, which is all that installing a wheel of Python alone is, and make an interpreter that finds it."""
     folder.mkdir()
     tree, target = folder / "tree", folder / "site"
     _lay(asked, tree)
-    wheel = build_wheel(tree, folder / "out")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile", "--target", str(target), str(wheel)],
-        env=environment(), check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
+    with zipfile.ZipFile(build_wheel(tree, folder / "out")) as wheel:
+        wheel.extractall(target)
     _write_version(target / "cueloop_protocol/version.py", asked)
+    # Once, and not by the first process of each variant: what is compiled is copied with its source's time.
+    compileall.compile_dir(target, quiet=2)
     return _installed(folder, target)
 
 

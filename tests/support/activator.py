@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -110,14 +109,6 @@ class Activator:
                 with self._arrived:
                     self.notes.append(note)
                     self._arrived.notify_all()
-
-
-def settled(what: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Return when `what` is true."""
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def environment_of(pid: int) -> dict[str, str]:

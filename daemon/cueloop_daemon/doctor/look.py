@@ -19,7 +19,7 @@ from cueloop_daemon.doctor.asked import Asked
 from cueloop_daemon.doctor.carried import really_held
 from cueloop_daemon.doctor.cursor import find_sdk
 from cueloop_daemon.doctor.programs import SECONDS, Answer, NotAsked, ask_versions, find_program
-from cueloop_daemon.doctor.sight import Agent, PhaseSettings, Sight
+from cueloop_daemon.doctor.sight import PHASES, Agent, PhaseSettings, Sight
 from cueloop_daemon.runners import Effective, effective, plugin_runners
 from cueloop_daemon.runs.active import read_active
 from cueloop_daemon.runs.owed_file import read_owed
@@ -35,12 +35,8 @@ from cueloop_protocol.overrides import Overrides
 from cueloop_protocol.place import local_folder
 from cueloop_protocol.roots import Caller, Root, expand
 
-_PHASES: Mapping[int, tuple[tuple[int, PhaseName], ...]] = {
-    1: ((2, "implement"),),
-    2: ((1, "plan"), (2, "implement")),
-    3: ((1, "plan"), (2, "implement"), (3, "review")),
-}
-"""How many phases there are → their numbers and names (a single phase is the second)."""
+_PHASES: Mapping[int, tuple[int, ...]] = {1: (2,), 2: (1, 2), 3: (1, 2, 3)}
+"""How many phases there are → their numbers (a single phase is the second)."""
 _BIN: Mapping[str, str] = {"cursor": "cursor_sdk_node_bin"}
 _OWN_NAMES: Mapping[str, str] = {"cursor": "node"}
 _NODE = "node"
@@ -103,8 +99,8 @@ def _agents(
     plugins = {} if config is None else plugin_runners(root, caller, config, lambda path: read_regular(path)[0], trusted=trusted)
     phases: dict[PhaseName, PhaseSettings] = {}
     if config is not None:
-        for number, name in _PHASES.get(config.agent.phases or 3, _PHASES[3]):
-            phases[name] = effective(config, None, Overrides(), number, plugins)
+        for number in _PHASES.get(config.agent.phases or 3, _PHASES[3]):
+            phases[PHASES[number]] = effective(config, None, Overrides(), number, plugins)
     used: dict[str, list[PhaseName]] = {}
     for name, settings in phases.items():
         if isinstance(settings, Effective):

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from cueloop_daemon.core.model import SessionLoaded, SessionMissing
 from cueloop_daemon.core.settled import settled
 from cueloop_daemon.doctor.record import Kept, read_runs
-from cueloop_daemon.doctor.sight import Sight
+from cueloop_daemon.doctor.sight import PHASES, Sight
 from cueloop_daemon.doctor.words import age_words
 from cueloop_daemon.runners import Effective
 from cueloop_daemon.store.atomic import Author
 from cueloop_daemon.store.history import History, HistoryEntry
 from cueloop_daemon.store.system import System
-from cueloop_protocol.documents.doctor import PhaseName
 from cueloop_protocol.documents.session import Session
 
 WHY: Mapping[str, str] = {
@@ -27,7 +26,6 @@ WHY: Mapping[str, str] = {
     "left_behind": "a daemon was killed while it was replaced",
 }
 """Why a session left its place, as its note in the history has it. One that was finished is no riddle and is not told."""
-_PHASES: Mapping[int, PhaseName] = {1: "plan", 2: "implement", 3: "review"}
 
 
 def past(sight: Sight) -> Iterator[str]:
@@ -59,7 +57,7 @@ def _last(sight: Sight) -> HistoryEntry | None:
 
 def _conversation(sight: Sight, session: Session) -> Iterator[str]:
     """The record belongs to a daemon that is there; without one it can be looked into."""
-    name = _PHASES.get(session.current_phase)
+    name = PHASES.get(session.current_phase)
     settings = sight.phases.get(name) if name is not None else None
     if sight.has_daemon or not isinstance(settings, Effective):
         return

@@ -23,6 +23,7 @@ from cueloop_daemon.core.request import run_request
 from cueloop_daemon.core.runs.beginning import Bad, Chosen, Nothing, Refused, Wish, begin
 from cueloop_daemon.core.settled import settled
 from cueloop_daemon.core.stamps import Age, age_of, parse_stamp
+from cueloop_daemon.doctor.sight import PHASES
 from cueloop_daemon.doctor.ways import ways_on
 from cueloop_daemon.doctor.words import age_words
 from cueloop_protocol.documents.decision import Decision
@@ -34,7 +35,6 @@ COMMANDS: tuple[tuple[str, Literal["one", "loop", "resume"]], ...] = (
     ("cueloop run loop", "loop"),
     ("cueloop run resume", "resume"),
 )
-PHASES = {1: "plan", 2: "implement", 3: "review"}
 
 
 def preview(facts: Snapshot, now: datetime, *, is_dirty: bool, past: Iterable[str] = ()) -> DoctorPreview:

@@ -20,6 +20,9 @@ from cueloop_protocol.documents.doctor import Finding, PhaseName
 from cueloop_protocol.place import FOLDER, root_hash
 from cueloop_protocol.roots import Caller, Root, shown
 
+PHASES: Mapping[int, PhaseName] = {1: "plan", 2: "implement", 3: "review"}
+"""The phases by the number that a session has of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:

@@ -8,7 +8,7 @@ from cueloop_client.exchange import connect
 from cueloop_client.failures import Misfit, Older
 from cueloop_client.far import FarRoot
 from cueloop_protocol.frozen import Frozen
-from cueloop_protocol.place import FOLDER, Locator, find_socket, local_folder, read_locator, root_hash
+from cueloop_protocol.place import FOLDER, Locator, find_socket, read_locator, root_hash
 from cueloop_protocol.roots import Root, shown
 from cueloop_protocol.version import OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION, __version__
 
@@ -80,9 +80,9 @@ def is_awake(root: Root, world: World) -> bool:
     """Whether a daemon of this root lives: its locator says so or, where that could not be written, the lock that it signed."""
     if read_locator(root, world.uid) is not None:
         return True
-    from cueloop_protocol.owners import read_owner
+    from cueloop_protocol.owners import owner_of
 
-    return read_owner(local_folder(world.uid), root_hash(root), world.uid) is not None
+    return owner_of(root_hash(root), world.uid) is not None
 
 
 def check_version(locator: Locator | None) -> None:
@@ -153,9 +153,9 @@ def located_process(root: Root, world: World) -> Process | None:
     locator = read_locator(root, world.uid)
     if locator is not None:
         return Process(locator.pid, locator.start_time, locator.boot_id)
-    from cueloop_protocol.owners import read_owner
+    from cueloop_protocol.owners import owner_of
 
-    owner = read_owner(local_folder(world.uid), root_hash(root), world.uid)
+    owner = owner_of(root_hash(root), world.uid)
     return Process(owner.pid, owner.start_time, owner.boot_id) if owner is not None else None
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from cueloop_daemon.service.standing import is_listener
 from cueloop_daemon.takeover.bequest import Bequest, Estate, Heir, HeirLost
-from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent, is_listener
+from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent
 from cueloop_daemon.takeover.inheritance import Inheritance, Owner, receive, word_for
 from cueloop_protocol.identity import boot_id, process_start_time
 from cueloop_protocol.roots import Root

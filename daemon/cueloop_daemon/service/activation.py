@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 
+from cueloop_daemon.service.standing import is_listener
 from cueloop_protocol.frozen import Frozen
 from cueloop_protocol.place import names_our_place
 from cueloop_protocol.roots import shown
@@ -93,17 +94,8 @@ def _listening(descriptors: Sequence[int]) -> tuple[socket.socket, ...]:
     """Those that are listening Unix stream sockets; the others are closed."""
     found: list[socket.socket] = []
     for fd in descriptors:
-        try:
-            sock = socket.socket(fileno=fd)
-        except OSError:  # a pipe, a file
-            os.close(fd)
-            continue
-        if sock.family == socket.AF_UNIX and sock.type == socket.SOCK_STREAM and _accepts(sock):
-            found.append(sock)
+        if is_listener(fd):
+            found.append(socket.socket(fileno=fd))
         else:
-            sock.close()
+            os.close(fd)
     return tuple(found)
-
-
-def _accepts(sock: socket.socket) -> bool:
-    return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))

@@ -1,4 +1,4 @@
-"""Whether somebody listens at a path where we would. Standard library only."""
+"""Whether somebody listens: at a path where we would, or through a descriptor that we were given. Standard library only."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def listens(path: str) -> bool:
     except OSError as exc:
         return exc.errno == errno.EAGAIN  # so many wait already
     return True
+
+
+def is_listener(fd: int) -> bool:
+    """Whether the descriptor, which stays as it is, is a Unix stream socket that listens. Raises OSError for one that is not open."""
+    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(fd)) as sock:
+        return (
+            sock.family == socket.AF_UNIX
+            and sock.type == socket.SOCK_STREAM
+            and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+        )
 
 
 def managed_socket(root: Root, environ: Mapping[str, str], uid: int) -> str | None:

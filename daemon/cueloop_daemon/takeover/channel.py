@@ -10,7 +10,6 @@ import array
 import json
 import os
 import socket
-import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -115,15 +114,3 @@ def close_all(descriptors: Sequence[int]) -> None:
     for number in descriptors:
         with suppress(OSError):
             os.close(number)
-
-
-def is_listener(fd: int) -> bool:
-    """Whether the descriptor is a Unix stream socket that listens."""
-    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
-        return False
-    with socket.socket(fileno=os.dup(fd)) as sock:
-        return (
-            sock.family == socket.AF_UNIX
-            and sock.type == socket.SOCK_STREAM
-            and bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-        )

@@ -10,7 +10,8 @@ import os
 import signal
 from contextlib import suppress
 
-from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent, close_all, is_listener
+from cueloop_daemon.service.standing import is_listener
+from cueloop_daemon.takeover.channel import Channel, ChannelEnded, ChannelSilent, close_all
 from cueloop_daemon.takeover.probes import reached
 from cueloop_protocol.ending import has_ended
 from cueloop_protocol.frozen import Frozen

@@ -47,7 +47,6 @@ def test_a_life_is_told_in_order(address: str) -> None:
         with notifier.reloading():
             pass
         notifier.alive()
-        notifier.extend(2.5)
         notifier.stopping("leaving: idle")
         assert heard(sock) == [
             "READY=1\nSTATUS=no run",
@@ -55,7 +54,6 @@ def test_a_life_is_told_in_order(address: str) -> None:
             "RELOADING=1\nMONOTONIC_USEC=12500000",
             "READY=1",
             "WATCHDOG=1",
-            "EXTEND_TIMEOUT_USEC=2500000",
             "STOPPING=1\nSTATUS=leaving: idle",
         ]
 

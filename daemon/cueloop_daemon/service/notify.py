@@ -50,10 +50,6 @@ class Notifier:
         """A sign of life for the manager's watchdog."""
         self._send("WATCHDOG=1")
 
-    def extend(self, seconds: float) -> None:
-        """Starting or stopping takes that much longer than now; to be said again before it is over."""
-        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}")
-
     @contextmanager
     def reloading(self) -> Iterator[None]:
         """Around a change of settings, without an await in between: a unit that stays "reloading" accepts no job any more."""

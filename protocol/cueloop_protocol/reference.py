@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from cueloop_protocol import codes, examples
 from cueloop_protocol.documents.error import ErrorData
 from cueloop_protocol.example_values import DOCUMENTS, EVENTS
 from cueloop_protocol.framing import MAX_FRAME
+from cueloop_protocol.generated import page_command
 from cueloop_protocol.methods import ALWAYS, METHODS, MethodSpec
 from cueloop_protocol.notifications import NOTIFICATIONS, NotificationSpec
 from cueloop_protocol.reference_errors import WHEN
@@ -18,8 +18,6 @@ from cueloop_protocol.rendering import Shapes, code_block, shortened
 
 NO_REQUEST = (codes.PARSE_ERROR, codes.LIMIT_EXCEEDED)
 """Errors that answer no request in particular: their id is null."""
-
-USAGE = "usage: python -m cueloop_protocol.reference [--check FILE]"
 
 
 def reference() -> str:
@@ -101,18 +99,8 @@ def _documents(shapes: Shapes) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the page (0), or say whether FILE is it (0: it is, 1: it is not, 2: wrong usage)."""
-    if not arguments:
-        sys.stdout.write(reference())
-        return 0
-    if len(arguments) != 2 or arguments[0] != "--check":
-        print(USAGE, file=sys.stderr)
-        return 2
-    path = Path(arguments[1])
-    if path.is_file() and path.read_text("utf-8") == reference():
-        return 0
-    print(f"{path} is not current; write it with: python -m cueloop_protocol.reference > {path}", file=sys.stderr)
-    return 1
+    """As `page_command`."""
+    return page_command(arguments, reference, "cueloop_protocol.reference")
 
 
 if __name__ == "__main__":

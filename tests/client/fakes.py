@@ -103,7 +103,9 @@ Handler = Callable[[Connection, dict[str, Any]], None]
 class FakeDaemon:
     """Listens at the computed place of a root and gives each message to `handler`, each connection in a thread of its own."""
 
-    def __init__(self, root: Root, environ: Mapping[str, str], handler: Handler, *, backlog: int = 128, signs: bool = True) -> None:
+    def __init__(
+        self, root: Root, environ: Mapping[str, str], handler: Handler, *, backlog: int = 128, signs: bool = True
+    ) -> None:
         self.handler = handler
         self.received: list[dict[str, Any]] = []
         self.path = os.path.join(ensure_socket_folder(root, environ, os.getuid()), "d.sock")

@@ -77,11 +77,10 @@ def limits(sight: Sight) -> Iterator[Finding]:
 
 def python(sight: Sight) -> Iterator[Finding]:
     """Whether Python's compiled files are there, without which each command takes longer to start."""
-    source = cueloop_daemon.answers.__file__
-    try:
-        compiled = importlib.util.cache_from_source(source)
-    except NotImplementedError:
+    if sys.implementation.cache_tag is None:  # this Python keeps none
         return
+    source = cueloop_daemon.answers.__file__
+    compiled = importlib.util.cache_from_source(source)
     is_written = not sight.environ.get("PYTHONDONTWRITEBYTECODE") and os.access(os.path.dirname(source), os.W_OK)
     if not os.path.exists(compiled) and not is_written:
         yield found("no-compiled-files", f"{shown(compiled)} is not there.", path=shown(compiled))

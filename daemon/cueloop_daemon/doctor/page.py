@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from cueloop_daemon.doctor.kinds import KINDS
+from cueloop_protocol.generated import page_command
 
-USAGE = "usage: python -m cueloop_daemon.doctor.page [--check FILE]"
 INTRODUCTION = """\
 # The doctor
 
@@ -71,18 +70,8 @@ def _cell(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the page (0), or say whether FILE is it (0: it is, 1: it is not, 2: wrong usage)."""
-    if not arguments:
-        sys.stdout.write(page())
-        return 0
-    if len(arguments) != 2 or arguments[0] != "--check":
-        print(USAGE, file=sys.stderr)
-        return 2
-    path = Path(arguments[1])
-    if path.is_file() and path.read_text("utf-8") == page():
-        return 0
-    print(f"{path} is not current; write it with: python -m cueloop_daemon.doctor.page > {path}", file=sys.stderr)
-    return 1
+    """As `page_command`."""
+    return page_command(arguments, page, "cueloop_daemon.doctor.page")
 
 
 if __name__ == "__main__":

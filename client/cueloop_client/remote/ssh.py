@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from contextlib import contextmanager
 
 from cueloop_client.failures import Failure, Unreachable, Unreached
 from cueloop_client.remote.url import HostUrl
@@ -16,7 +17,7 @@ from cueloop_protocol.frozen import Frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 PROGRAM = "CUELOOP_SSH"
 """The environment's variable for the ssh program, with arguments if need be: words as in a POSIX shell."""
@@ -131,13 +132,14 @@ def start(argv: list[str], environ: Mapping[str, str], show: Callable[[bytes], N
     reading, its_output = os.pipe()
     errors, its_errors = os.pipe()
     try:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", IGNORING, "ssh", *argv],
-            stdin=its_input,
-            stdout=its_output,
-            stderr=its_errors,
-            env=environment(environ, may_ask=show is not None),
-        )
+        with _interrupts_kept() as kept:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", IGNORING, "ssh", *argv],
+                stdin=its_input,
+                stdout=its_output,
+                stderr=its_errors,
+                env=environment(environ, may_ask=show is not None),
+            )
     except OSError as exc:
         for fd in (reading, writing, errors):
             os.close(fd)
@@ -147,7 +149,28 @@ def start(argv: list[str], environ: Mapping[str, str], show: Callable[[bytes], N
             os.close(fd)
     for fd in (reading, writing):
         os.set_blocking(fd, False)
-    return Line(process, reading, writing, Words(errors, show, keep))
+    line = Line(process, reading, writing, Words(errors, show, keep))
+    try:
+        for number in kept:
+            signal.raise_signal(number)
+    except BaseException:
+        end(line)
+        raise
+    return line
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[list[int]]:
+    """Inside, Ctrl-C is only written down: an ssh of which nobody has heard yet would stay at the terminal, as it minds none."""
+    kept: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield kept  # others are never interrupted
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
+    try:
+        yield kept
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def end(line: Line) -> None:

@@ -228,6 +228,7 @@ class TestWhoIsAsked:
             assert shown.end() == 130
 
     def test_commands_that_are_run_there_have_the_terminal(self, box: Sshd) -> None:
+        assert box.run("daemon", "start", "--host", box.url).returncode == 0
         with terminal(box, "daemon logs --follow") as shown:
             shown.await_text("serving")
             shown.type(CONTROL_C)

@@ -19,6 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Whoever starts the tests in the background of a shell has them ignore Ctrl-C, and so would every program they start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", "alone: no other worker runs a test meanwhile (support/alone.py)")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(Worker())

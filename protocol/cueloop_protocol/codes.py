@@ -143,11 +143,6 @@ def method_not_found(method: str) -> RpcError:
     return RpcError(METHOD_NOT_FOUND, "Method not found", detail=f"There is no method {method[:100]!r}. rpc.discover lists them.")
 
 
-def not_in_this_version(method: str) -> RpcError:
-    """The method is part of the protocol and this daemon does not have it yet."""
-    return RpcError(METHOD_NOT_FOUND, f"{method} is not in this version of the daemon.")
-
-
 def invalid_params(found: Sequence[Mapping[str, str]]) -> RpcError:
     """`found`: `[{"path", "message"}]`, kept as `data.problems`; the first one is also the detail for people."""
     first = found[0] if found else {"path": "", "message": "params do not fit the method"}

@@ -26,7 +26,6 @@ ERRORS = [
     pytest.param(codes.parse_error("at byte 3"), -32700, "parse_error", "unknown", id="parse_error"),
     pytest.param(codes.invalid_request("id"), -32600, "invalid_request", "unknown", id="invalid_request"),
     pytest.param(codes.method_not_found("x"), -32601, "method_not_found", "unknown", id="method_not_found"),
-    pytest.param(codes.not_in_this_version("run.start"), -32601, "method_not_found", "unknown", id="not_in_this_version"),
     pytest.param(codes.invalid_params([{"path": "a.b", "message": "no"}]), -32602, "invalid_params", "parse_error", id="params"),
     pytest.param(codes.internal_error(), -32603, "internal_error", "unknown", id="internal_error"),
     pytest.param(codes.cancelled(), -32800, "cancelled", "unknown", id="cancelled"),

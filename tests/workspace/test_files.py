@@ -14,6 +14,7 @@ from cueloop_daemon.workspace.files import (
     TICK_NS,
     FileCache,
     Input,
+    are_unchanged,
     is_unsettled,
     read_regular,
     sign,
@@ -147,8 +148,8 @@ def test_a_link_can_count_as_itself(tmp_path: Path) -> None:
     followed, itself = Input(str(link), sign(str(link))), Input(str(link), sign_link(str(link)), is_link_itself=True)
     assert followed.signature == MISSING
     target.write_bytes(b"x")
-    assert not followed.is_unchanged()
-    assert itself.is_unchanged()
+    assert not are_unchanged((followed,))
+    assert are_unchanged((itself,))
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,6 @@ class Input:
     is_folder: bool = False
     """What counts is which entries the folder has."""
 
-    def is_unchanged(self) -> bool:
-        """Whether it has this signature now."""
-        return are_unchanged((self,))
-
 
 def are_unchanged(inputs: Iterable[Input]) -> bool:
     """Whether all have their signatures now. The same as signing each anew, in one function: every answer begins with it."""

@@ -73,7 +73,6 @@ class View:
         self.caller = caller
         self.lock = anyio.Lock()
         self.dirt: Dirt | None = None
-        self.checking_dirt = False
         self.owed: tuple[OwedTask, ...] = ()
         self._next_revision = next_revision
         self._loaded: Loaded | None = None

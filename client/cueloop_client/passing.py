@@ -86,8 +86,12 @@ def find_tool(name: str, environ: Mapping[str, str], met: frozenset[str], depth:
         # What stands relative on PATH is a different program in each folder; nothing of a repository is ever run by its name.
         if os.path.isabs(folder) and _is_program(path) and identity(path) not in met:
             return path
+    by_hand = (
+        '\nWithout it: mkdir .cueloop, and write the tasks to .cueloop/queue.jsonc; an empty list is {"version": 1, "tasks": []}.'
+    )
     raise Usage(
         f"`{name}` is a command of the Rust tool cueloop, which is not here: install it on PATH, or set {VARIABLE} to its path."
+        + (by_hand if name == "init" else "")
     )
 
 

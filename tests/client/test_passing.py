@@ -11,6 +11,8 @@ import pytest
 
 from cueloop_client.failures import Usage
 from cueloop_client.passing import DEEPEST, GUARD, find_tool, identity, read_trail
+from cueloop_daemon.core.model import Unusable
+from cueloop_daemon.store.queue_file import parse_queue
 
 RUST = '#!/bin/sh\nprintf \'%s\\n\' "rust" "$@"\n'
 
@@ -134,6 +136,19 @@ def test_folders_and_files_that_may_not_be_executed_are_passed_over(tmp_path: Pa
     last = program(tmp_path / "c/cueloop")
     path = ":".join(str(tmp_path / name) for name in "abc")
     assert find_tool("task", {"PATH": path}, frozenset(), 0) == str(last)
+
+
+def test_without_the_tool_init_says_what_to_write_by_hand(tmp_path: Path) -> None:
+    with pytest.raises(Usage) as raised:
+        find_tool("init", {"PATH": str(tmp_path)}, frozenset(), 0)
+    written = raised.value.message.partition("an empty list is ")[2].removesuffix(".")
+    queue = parse_queue(written.encode(), "queue.jsonc")
+    assert not isinstance(queue, Unusable), queue
+    assert (queue.problem, queue.open_task) == (None, None)
+    with pytest.raises(Usage) as raised:
+        find_tool("task", {"PATH": str(tmp_path)}, frozenset(), 0)
+    assert "by hand" not in raised.value.message
+    assert "mkdir" not in raised.value.message
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "x:1:a", ":::", "-1:1:a", "9999999:1:a", "١:1:a"])

@@ -232,6 +232,24 @@ def test_detached_status_output_stop_and_cancel(world: World) -> None:
         assert world.run("run", "attach").returncode == 1
 
 
+def test_output_is_followed_over_a_daemon_that_is_killed(world: World) -> None:
+    with staged(world, TWO_PARTS) as stage:
+        assert world.run("run", "one", "--detach").returncode == 0
+        stage.was_called()
+        follow = world.spawn("run", "output", "--follow")
+        assert follow.stdout is not None
+        seen = b""
+        while b"first part" not in seen:
+            seen += os.read(follow.stdout.fileno(), 65536)
+        [pid] = world.daemons()
+        os.kill(pid, signal.SIGKILL)
+        stage.make_file("go")
+        out, err = follow.communicate(timeout=SECONDS)
+        assert (follow.returncode, err) == (0, b"")
+        out = seen + out
+        assert (out.count(b"first part"), out.count(b"second part")) == (1, 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_machine_run_is_cancelled_by_int_and_term(world: World, number: signal.Signals) -> None:
     with staged(world, "begin(); wait_for('never')") as stage:

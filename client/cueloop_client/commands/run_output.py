@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from cueloop_client.context import encoded
+from cueloop_client.failures import Lost, Silent, Unreached
+from cueloop_client.far import pause_before
 from cueloop_client.fast import change
 from cueloop_client.run_active import meant_run
 from cueloop_client.run_feed import Feed
-from cueloop_client.run_follow import poll
+from cueloop_client.run_follow import PAUSES, STARTS, poll
 from cueloop_client.shapes import answer, count, text
 
 TYPE_CHECKING = False
@@ -21,46 +23,65 @@ LOOK_SECONDS = 1.0
 
 
 def run(context: Context) -> int:
-    """Print what was written from the offset on; with --follow until the run is over."""
+    """Print what was written from the offset on; with --follow until the run is over, over whatever connections that takes."""
     run_id = text(meant_run(context, or_last=True).get("run_id"))
-    offset = context.values.number("offset", 0)
+    output = Output(context, run_id, context.values.number("offset", 0))
     if context.json:
-        context.print_json(_piece(context, run_id, offset))
+        context.print_json(output.piece())
         return 0
-    offset, is_complete = _print(context, run_id, offset)
-    if context.values.has("follow") and not is_complete:
-        _follow(context, run_id, offset)
+    if context.values.has("follow"):
+        _follow(context, output)
+    else:
+        output.catch_up()
     return 0
 
 
-def _piece(context: Context, run_id: str, offset: int) -> dict[str, Any]:
-    return answer(change(context, "run.output", {"run_id": run_id, "offset": offset, "limit": PIECE}))
+class Output:
+    """What a run has written, printed up to `offset`."""
+
+    def __init__(self, context: Context, run_id: str, offset: int) -> None:
+        self._context = context
+        self.run_id = run_id
+        self.offset = offset
+        self.is_complete = False
+        """Whether more cannot come."""
+
+    def piece(self) -> dict[str, Any]:
+        """The answer for what is at the offset. Raises what a call raises."""
+        return answer(change(self._context, "run.output", {"run_id": self.run_id, "offset": self.offset, "limit": PIECE}))
+
+    def catch_up(self) -> None:
+        """Print to the end of what is there. Raises what a call raises; what was printed by then is not printed again."""
+        while not self.is_complete:
+            piece = self.piece()
+            written = text(piece.get("text"))
+            if written:
+                self._context.world.write(1, encoded(written))
+            before, self.offset = self.offset, max(self.offset, count(piece.get("next_offset"), self.offset))
+            self.is_complete = piece.get("complete") is True
+            if self.offset == before:
+                return
 
 
-def _print(context: Context, run_id: str, offset: int) -> tuple[int, bool]:
-    """Print to the end of what is there; where that is, and whether more cannot come."""
-    while True:
-        piece = _piece(context, run_id, offset)
-        written = text(piece.get("text"))
-        if written:
-            context.world.write(1, encoded(written))
-        after = count(piece.get("next_offset"), offset)
-        if piece.get("complete") is True or after <= offset:
-            return after, piece.get("complete") is True
-        offset = after
-
-
-def _follow(context: Context, run_id: str, offset: int) -> None:
+def _follow(context: Context, output: Output) -> None:
     """The run's notifications say when to look again."""
-    feed = Feed(context, run_id, None)
-    is_complete = False
+    feed = Feed(context, output.run_id, None)
+    attempt = 0
     try:
-        while not is_complete:
-            if not feed.is_open:
-                feed.open(start=True)
-            if poll([feed.fileno()], LOOK_SECONDS):
-                for _ in feed.notes():
-                    pass
-            offset, is_complete = _print(context, run_id, offset)
+        while not output.is_complete:
+            try:
+                if feed.is_open and poll([feed.fileno()], LOOK_SECONDS):
+                    for _ in feed.notes():
+                        pass
+                if not feed.is_open:
+                    feed.open(start=True)
+                output.catch_up()
+                attempt = 0
+            except (Lost, Silent, Unreached):
+                feed.close()
+                if attempt >= STARTS:
+                    raise
+                poll([], pause_before(attempt, context.root(), PAUSES))
+                attempt += 1
     finally:
         feed.close()

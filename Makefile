@@ -63,7 +63,7 @@ docs: $(READY)
 # optional packages of platforms that a registry does not have. Versions are exact; digests are locked for what was installed on Linux x64.
 agents: $(READY)
 	cd tests/agents && npm install --no-save --ignore-scripts --loglevel=error
-	CUELOOP_AGENTS=1 "$(BIN)/python" -m pytest -q tests/agents
+	CUELOOP_AGENTS=1 "$(BIN)/python" -m pytest -q -n $(WORKERS) tests/agents
 
 tour: $(READY)
 	"$(BIN)/python" tests/tour/record.py

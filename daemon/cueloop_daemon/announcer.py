@@ -62,6 +62,9 @@ GONE_FOR = 0.05
 HOLDER_LOOK = 2.0
 """Seconds between two looks at who holds the queue lock: a holder that is killed changes no file."""
 
+GASP = 0.005
+"""Seconds of a breath after which it may end."""
+
 BREATH = 0.05
 """Seconds from one look to the next while a run is active: its own writes hint many times each, and have no news for the watch.
 
@@ -163,7 +166,13 @@ class Announcer:
             except HubClosed:
                 return
             if self._workspace.active_run is not None:
-                await anyio.sleep(BREATH)
+                await self._breathe()
+
+    async def _breathe(self) -> None:
+        """Pause for a breath, which a write of the run to the queue ends: what somebody changes after it must not be taken for it."""
+        seen, until = self._writes.finished, anyio.current_time() + BREATH
+        while self._writes.finished == seen and anyio.current_time() < until:  # noqa: ASYNC110 (counted in another thread)
+            await anyio.sleep(GASP)
 
     def jumped(self, jump: ClockJump) -> None:
         """Announce that the clock was set or the machine slept, and look again: ages are different now."""

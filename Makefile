@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 2
 READY := $(VENV)/.ready
 SHELL := /bin/sh
 

@@ -190,6 +190,8 @@ def test_e03_a_killed_daemon_is_succeeded_by_one_that_the_shim_starts_or_anybody
         rig.go()
         notes = finished(wire)
         assert kinds(notes)[0] == "run_started"
+        # The second one may tell once more what the first had not yet put down as told: a queue that is another than it knew.
+        notes = [note for note in notes if note["method"] != "event" or note["params"]["origin"] != "watch"]
         assert [kind for kind in kinds(notes) if kind not in ("runner_output",)] == [k for k in WHOLE if k != "runner_output"]
         assert wire.call("run.output", run_id=began["run_id"])["text"] == f"{INIT}\n{RESULT}\n"
     assert len(rig.agents()) == 1

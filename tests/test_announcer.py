@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ async def test_looks_are_a_breath_apart_while_a_run_writes(tmp_path: Path, is_ow
                 await anyio.sleep(BREATH)
             tasks.cancel_scope.cancel()
     assert hub.kinds == ([] if is_own else ["queue_snapshot"])
-    assert min(later - sooner for sooner, later in zip(looks, looks[1:], strict=False)) >= BREATH * 0.9
+    assert min(later - sooner for sooner, later in pairwise(looks)) >= BREATH * 0.9
 
 
 async def test_what_changed_before_the_watch_was_set_is_announced_without_a_hint(tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ class TimedWorkspace(Workspace):
             self.enough.set()
 
 
+def queue_path(folder: Path) -> str:
+    return str(folder / ".cueloop" / "queue.jsonc")
+
+
 def write_queue(folder: Path, title: str) -> None:
     task = {"id": "RQ-0001", "title": title, "status": "todo"}
     (folder / ".cueloop" / "queue.jsonc").write_text(json.dumps({"version": 1, "tasks": [task]}))
@@ -89,7 +93,7 @@ async def test_looks_are_a_breath_apart_while_a_run_writes(tmp_path: Path, is_ow
             await tasks.start(announcer.run)
             workspace.show_run(ActiveRun("r", "one", None, None, "running", "2026-01-01T00:00:00Z", None))
             if is_own:
-                with writes.one():
+                with writes.one([queue_path(tmp_path)]):
                     write_queue(tmp_path, "ours")
                     workspace.looks.clear()
                     announcer.hint()
@@ -101,13 +105,36 @@ async def test_looks_are_a_breath_apart_while_a_run_writes(tmp_path: Path, is_ow
                 while not workspace.enough.is_set():
                     announcer.hint()
                     await anyio.lowlevel.checkpoint()
-            looks = list(workspace.looks)  # the end of a write of the run's own is looked at without a pause
             while writes.finished and announcer._audiences[caller.key].own_writes == 0:
                 announcer.hint()
                 await anyio.sleep(BREATH)
             tasks.cancel_scope.cancel()
     assert hub.kinds == ([] if is_own else ["queue_snapshot"])
-    assert min(later - sooner for sooner, later in pairwise(looks)) >= BREATH * 0.9
+    assert min(later - sooner for sooner, later in pairwise(workspace.looks)) >= BREATH * 0.9
+
+
+@pytest.mark.parametrize("somebody_wrote", [False, True])
+async def test_c09_what_somebody_writes_right_after_a_write_of_the_run_is_announced(tmp_path: Path, somebody_wrote: bool) -> None:
+    """However soon after it: no look need come between the two."""
+    (tmp_path / ".cueloop").mkdir()
+    write_queue(tmp_path, "before")
+    clock, hub, writes, numbers = SystemClock(), HubOfOne(), OwnWrites(), iter(range(1, 10_000))
+    caller = Caller(str(tmp_path), None)
+    workspace = Workspace(
+        Root(str(tmp_path), str(tmp_path)), caller, clock=clock, next_revision=lambda: next(numbers), git=Git({})
+    )
+    announcer = Announcer(workspace, hub, clock, Alarm(clock), Watched(), writes)  # type: ignore[arg-type]  # as above
+    await announcer.attend(caller)
+    with writes.one([queue_path(tmp_path)]):
+        write_queue(tmp_path, "by the run")
+    if somebody_wrote:
+        write_queue(tmp_path, "by a person")
+    for _ in range(3):
+        await announcer.look()
+    assert hub.kinds == (["queue_snapshot"] if somebody_wrote else [])
+    write_queue(tmp_path, "later")
+    await announcer.look()
+    assert len(hub.kinds) == 1 + somebody_wrote
 
 
 async def test_what_changed_before_the_watch_was_set_is_announced_without_a_hint(tmp_path: Path) -> None:

@@ -62,9 +62,6 @@ GONE_FOR = 0.05
 HOLDER_LOOK = 2.0
 """Seconds between two looks at who holds the queue lock: a holder that is killed changes no file."""
 
-GASP = 0.005
-"""Seconds of a breath after which it may end."""
-
 BREATH = 0.05
 """Seconds from one look to the next while a run is active: its own writes hint many times each, and have no news for the watch.
 
@@ -166,13 +163,7 @@ class Announcer:
             except HubClosed:
                 return
             if self._workspace.active_run is not None:
-                await self._breathe()
-
-    async def _breathe(self) -> None:
-        """Pause for a breath, which a write of the run to the queue ends: what somebody changes after it must not be taken for it."""
-        seen, until = self._writes.finished, anyio.current_time() + BREATH
-        while self._writes.finished == seen and anyio.current_time() < until:  # noqa: ASYNC110 (counted in another thread)
-            await anyio.sleep(GASP)
+                await anyio.sleep(BREATH)
 
     def jumped(self, jump: ClockJump) -> None:
         """Announce that the clock was set or the machine slept, and look again: ages are different now."""
@@ -237,14 +228,18 @@ class Announcer:
         return True
 
     def _without_own(self, audience: _Audience, now: Standing, writes: int) -> Standing:
-        """What a run has done to the queue it announces itself; while it is at it, nothing about the queue is known."""
+        """What a run has done to the queue it announces itself; while it is at it, nothing about the queue is known.
+
+        What was read is the run's own doing only if it is what the run left there: somebody may have written since.
+        """
         audience.is_in_own_write = self._writes.under_way > 0 or self._writes.finished != writes
         if audience.is_in_own_write:
             return replace(now, queue=audience.said.queue)
         if audience.own_writes != writes:
             audience.own_writes = writes
-            audience.said = replace(audience.said, queue=now.queue)
-            self._remember(audience.view.caller.key, audience.said)
+            if self._writes.are_in(audience.view.loaded):
+                audience.said = replace(audience.said, queue=now.queue)
+                self._remember(audience.view.caller.key, audience.said)
         return now
 
     def _is_held_back(self, audience: _Audience, now: Standing) -> bool:

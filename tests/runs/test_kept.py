@@ -154,7 +154,7 @@ def test_own_writes_are_counted_and_are_under_way_meanwhile() -> None:
 
             return call
 
-    files = CountedFiles(Files(), writes)  # type: ignore[arg-type]  # every method there is
+    files = CountedFiles(Files(), writes, ("/queue", "/done"))  # type: ignore[arg-type]  # every method there is
     files.begin("T", NOW)
     files.add_done("T", NOW)
     files.status("T")

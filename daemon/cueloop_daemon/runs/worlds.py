@@ -76,7 +76,9 @@ class WorldMaker:
             config=config,
             link=NotingLink(living.carrier.link, self.lane, run.run_id, living.flushed),
             folder=TellingFolder(living.carrier.folder, teller.told),
-            files=CountedFiles(QueueFiles(queue.io, done.io, self.system, self.author, self.still_ours), self.writes),
+            files=CountedFiles(
+                QueueFiles(queue.io, done.io, self.system, self.author, self.still_ours), self.writes, (queue.io, done.io)
+            ),
             sessions=RunSessionWriter(self.sessions, self.system, self.clock.now, last.etags(), last.remember),
             trees=GitTrees(self.root, run.caller, run.env, self._apart(queue.io, done.io)),
             questions=AskedQuestions(living.desk, run.run_id, self.sleep_until),

@@ -53,9 +53,10 @@ class Serving:
         """Serve until the daemon is to leave, and until everybody is served who is in."""
         own, engine, server, listener = self._own, self._parts.engine, self._server, self._listener
         async with anyio.create_task_group() as serving:
+            # Before the first caller can ask for it.
+            succession = own.leaving.succession(self._estate, own.process, lambda: engine.active_id, lambda: server.durable_calls)
             await serving.start(server.serve, listener)
             self._begin()
-            succession = own.leaving.succession(self._estate, own.process, lambda: engine.active_id, lambda: server.durable_calls)
             async with anyio.create_task_group() as keeping:
                 keeping.start_soon(self._keep_house)
                 keeping.start_soon(succession.run)

@@ -142,3 +142,19 @@ def test_descriptors_go_to_no_socket_outside_the_user_s_own_folder(tmp_path: Pat
             Bequest.offer(Heir(7, str(tmp_path / name), TOKEN), estate)
         with pytest.raises(BlockingIOError):
             door.accept()
+
+
+def test_a_message_that_was_sent_whole_is_sent_even_if_the_other_side_has_answered_and_gone_by_then() -> None:
+    class Gone:
+        """A socket whose other side closes right after the first call."""
+
+        def settimeout(self, seconds: float) -> None:
+            """Nothing to do."""
+
+        def sendmsg(self, buffers: list[bytes], ancillary: object) -> int:
+            return sum(map(len, buffers))
+
+        def sendall(self, data: bytes) -> None:
+            raise BrokenPipeError
+
+    Channel(Gone()).send({"ask": 1}, 1.0)  # type: ignore[arg-type]  # all that sending asks of a socket

@@ -97,7 +97,7 @@ class _Busy(Frozen):
 
 
 class _CutOff(Frozen):
-    """The owner ended, or left for another heir, without having read what it was asked: whoever serves now is to be asked."""
+    """The owner ended, or left for another heir, with nothing given to us: whoever serves now is to be asked."""
 
 
 def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Successor) -> Asked | _Busy | _CutOff:
@@ -118,7 +118,9 @@ def _one_round(root: Root, uid: int, environ: Mapping[str, str], successor: Succ
             except ChannelSilent:
                 return Stays("busy", answer.pid, _unclear(answer))
         if channel is None:
-            return _nobody(owner)
+            # It ended, or goes for another heir that asked in the same moment: two can be promised what one gets.
+            _await_its_end(owner)
+            return _CutOff()
         return _taken(channel, answer, door.token)
     except ChannelSilent:
         return Stays("silent", owner.pid, RpcError(CONFLICT, "The daemon does not answer.").document)

@@ -47,7 +47,8 @@ class Channel:
         self._sock.settimeout(max(seconds, 0.001))
         try:
             sent = self._sock.sendmsg([data], ancillary)
-            self._sock.sendall(data[sent:])
+            if sent < len(data):  # to send nothing fails, too, where the other side has answered and gone
+                self._sock.sendall(data[sent:])
         except TimeoutError as exc:
             raise ChannelSilent from exc
         except OSError as exc:
